@@ -1,0 +1,1 @@
+"""kerneldoctor: can this machine run this GPU kernel?"""

@@ -1,0 +1,186 @@
+"""Rules over a Case: confirmed and possible findings, ordered by harm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..environment import Fact
+from .case import Case
+from .conditions import BINARY, Truth, deciding, evaluate, leaves, undecided
+from .model import SEVERITIES, Advice, Condition, Finding, Leaf, Remedy, Rule, UsedFact
+
+_TEMPLATE = re.compile(r"\{([a-z_]+(?:\.[A-Za-z0-9_-]+)+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the rules say of one Case."""
+
+    findings: tuple[Finding, ...]  # worst first; confirmed before possible
+    fine: tuple[str, ...]  # ids of rules that were decided and do not hold
+    undetermined: Mapping[str, tuple[str, ...]]  # rule id to the facts that would settle it, findings excluded
+    out_of_scope: tuple[str, ...]  # ids of rules about a kernel or workload that nobody named
+
+
+def judge(rules: Iterable[Rule], case: Case) -> Judgement:
+    """Evaluate every rule once (or once per item)."""
+    findings: list[Finding] = []
+    fine: list[str] = []
+    undetermined: dict[str, tuple[str, ...]] = {}
+    out_of_scope: list[str] = []
+    for rule in rules:
+        if rule.when is None or rule.withdrawn:
+            continue
+        if not _in_scope(rule.when, case):
+            out_of_scope.append(rule.id)
+            continue
+        found, doubts, decided = _judge_rule(rule, rule.when, case)
+        findings += found
+        if doubts and not found:
+            undetermined[rule.id] = tuple(dict.fromkeys(doubts))
+        elif decided and not found:
+            fine.append(rule.id)
+    return Judgement(_order(_fold(findings)), tuple(fine), undetermined, tuple(out_of_scope))
+
+
+def _judge_rule(rule: Rule, when: Condition, case: Case) -> tuple[list[Finding], list[str], bool]:
+    findings: list[Finding] = []
+    doubts: list[str] = []
+    for item in case.items(rule.each) if rule.each else (case,):
+        truth = evaluate(when, item)
+        if truth is False:
+            continue
+        missing = _missing(when, item)
+        if truth is None and not _suggested(when, item):
+            doubts += missing
+        else:
+            findings.append(_finding(rule, when, item, truth, missing))
+    return findings, doubts, True
+
+
+def _in_scope(when: Condition, case: Case) -> bool:
+    heads = {path.partition(".")[0] for leaf in leaves(when) for path in _paths(leaf)}
+    return not ("kernel" in heads and case.kernel is None) and not ("workload" in heads and case.workload is None)
+
+
+def _paths(leaf: Leaf) -> tuple[str, ...]:
+    """The facts that a comparison reads."""
+    return (leaf.fact, leaf.operand) if leaf.operator in BINARY else (leaf.fact,)
+
+
+def _suggested(when: Condition, case: Case) -> bool:
+    """Whether something that was seen speaks for the rule: otherwise every rule would be "possible" on a blank."""
+    return any(leaf.operator != "present" for leaf in deciding(when, case))
+
+
+def _missing(when: Condition, case: Case) -> tuple[str, ...]:
+    paths: dict[str, None] = {}
+    for leaf in undecided(when, case):
+        for path in _paths(leaf):
+            paths |= dict.fromkeys(p for p, fact in case.basis(path).items() if fact.is_unknown)
+    return tuple(paths)
+
+
+def _finding(rule: Rule, when: Condition, case: Case, truth: Truth, missing: tuple[str, ...]) -> Finding:
+    used: dict[str, Fact[Any]] = {}
+    for leaf in deciding(when, case):
+        for path in _paths(leaf):
+            used |= {p: f for p, f in case.basis(path).items() if not f.is_unknown}
+            used[path] = case.fact(path)
+    return Finding(
+        rule=rule.id,
+        name=rule.name,
+        aliases=rule.aliases,
+        title=fill(rule.title, case),
+        severity=rule.severity,
+        certainty="confirmed" if truth else "possible",
+        confidence=rule.confidence,
+        component=rule.component,
+        diagnosis=fill(rule.diagnosis, case),
+        subject=_subject(case),
+        facts=tuple(UsedFact(p, f.value, f.note) for p, f in used.items() if not f.is_unknown),
+        missing=missing if truth is None else (),
+        remedies=tuple(_advice(rule.remedies, case)),
+        references=tuple(dict.fromkeys(evidence.url for evidence in rule.evidence)),
+        explains=rule.explains,
+        explained_by="",
+        review_by=rule.review_by,
+    )
+
+
+def _subject(case: Case) -> str:
+    if not case.item_name:
+        return ""
+    if case.item_name == "gpu":
+        index, name = case.fact("gpu.index"), case.fact("gpu.name")
+        return f"GPU {index.value}: {name.value}" if index.is_known else str(name.value or "GPU")
+    return str(getattr(case.item, "module", case.item_name))
+
+
+def _advice(remedies: Iterable[Remedy], case: Case) -> Iterator[Advice]:
+    """The remedies that suit this case, those whose condition is certain first."""
+    suited = [(evaluate(r.when, case) if r.when else True, r) for r in remedies]
+    for wanted in (True, None):
+        for truth, r in suited:
+            if truth is wanted:
+                yield _fill_remedy(r, case, bool(truth))
+
+
+def _fill_remedy(remedy: Remedy, case: Case, certain: bool) -> Advice:
+    def text(template: str) -> str:
+        return fill(template.replace("{remedy.pin}", remedy.pin), case)
+
+    return Advice(
+        title=text(remedy.title),
+        command=text(remedy.command),
+        pin=text(remedy.pin),
+        snippet=text(remedy.snippet),
+        verify=text(remedy.verify),
+        effect=remedy.effect,
+        undo=text(remedy.undo),
+        note=text(remedy.note),
+        certain=certain,
+    )
+
+
+def fill(template: str, case: Case) -> str:
+    """A text with `{fact.path}` replaced; an unknown or absent fact reads "(unknown)" or "(none)"."""
+
+    def value(match: re.Match[str]) -> str:
+        try:
+            fact = case.fact(match[1])
+        except KeyError:
+            return match[0]
+        if fact.is_known:
+            return ", ".join(map(str, fact.value)) if isinstance(fact.value, tuple) else str(fact.value)
+        return "(none)" if fact.is_absent else "(unknown)"
+
+    return _TEMPLATE.sub(value, template)
+
+
+def _fold(findings: list[Finding]) -> list[Finding]:
+    """Mark each consequence with its cause, where the cause is at least as certain."""
+    causes = {name: f for f in findings for name in f.explains}
+    certain = {f.rule for f in findings if f.certainty == "confirmed"}
+    return [
+        replace(f, explained_by=causes[f.rule].rule)
+        if f.rule in causes and (causes[f.rule].rule in certain or f.certainty == "possible")
+        else f
+        for f in findings
+    ]
+
+
+def _order(findings: list[Finding]) -> tuple[Finding, ...]:
+    def key(finding: Finding) -> tuple[bool, int, bool, str, str]:
+        return (
+            finding.certainty == "possible",
+            SEVERITIES.index(finding.severity),
+            bool(finding.explained_by),
+            finding.rule,
+            finding.subject,
+        )
+
+    return tuple(sorted(findings, key=key))

@@ -1,0 +1,155 @@
+"""What a rule, a condition and a finding are. Values only: nothing here reads files or decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Severity = Literal["error", "warning", "info"]
+Confidence = Literal["confirmed", "reported", "inferred"]
+Certainty = Literal["confirmed", "possible"]
+Effect = Literal["safe", "caution", "destructive"]
+Expect = Literal["fires", "silent", "undetermined", "symptom"]
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # by harm, worst first
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One comparison: `fact` `operator` `operand`."""
+
+    fact: str
+    operator: str
+    operand: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """`all`, `any` or `not` over conditions."""
+
+    kind: Literal["all", "any", "not"]
+    items: tuple[Condition, ...]
+
+
+Condition = Leaf | Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """A pattern over error text."""
+
+    match: str
+    where: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One way to mend it. `command` is shown, never run."""
+
+    title: str
+    when: Condition | None
+    command: str
+    pin: str
+    snippet: str
+    verify: str
+    effect: Effect
+    undo: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where we know it from; `says` is in our own words."""
+
+    kind: Literal["report", "fix", "reproduction", "vendor"]
+    url: str
+    says: str
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An input with the answer that the rule must give on it."""
+
+    name: str
+    expect: Expect
+    facts: Mapping[str, Any]
+    absent: tuple[str, ...]
+    text: str
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One known fault."""
+
+    id: str
+    name: str
+    title: str
+    diagnosis: str
+    severity: Severity
+    confidence: Confidence
+    component: str
+    added: str
+    review_by: str
+    withdrawn: str
+    superseded_by: str
+    aliases: tuple[str, ...]
+    each: str
+    when: Condition | None
+    explains: tuple[str, ...]
+    symptoms: tuple[Symptom, ...]
+    remedies: tuple[Remedy, ...]
+    evidence: tuple[Evidence, ...]
+    examples: tuple[Example, ...]
+    body: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFact:
+    """A fact that decided a finding."""
+
+    fact: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A remedy with the facts of this machine filled in."""
+
+    title: str
+    command: str
+    pin: str
+    snippet: str
+    verify: str
+    effect: Effect
+    undo: str
+    note: str
+    certain: bool  # False: the remedy's own condition could not be decided
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that holds, or may hold, on this machine."""
+
+    rule: str
+    name: str
+    aliases: tuple[str, ...]
+    title: str
+    severity: Severity
+    certainty: Certainty
+    confidence: Confidence
+    component: str
+    diagnosis: str
+    subject: str  # the GPU or extension it is about, or ""
+    facts: tuple[UsedFact, ...]
+    missing: tuple[str, ...]
+    remedies: tuple[Advice, ...]
+    references: tuple[str, ...]
+    explains: tuple[str, ...]
+    explained_by: str  # the rule id of its cause among the same findings, or ""
+    review_by: str

@@ -1,0 +1,1 @@
+"""What a person or a program reads: renderers of a Report. They word and lay out; they never decide."""
