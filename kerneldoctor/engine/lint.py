@@ -1,0 +1,201 @@
+"""What a rule must be beyond its form: facts that exist, tested conditions, evidence, a page that explains it.
+
+The loader refuses what it cannot read; the linter names what an author must mend. Neither is run on a user's scan.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import re
+import typing
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from .case import Tables, schema_paths, schema_type
+from .conditions import BINARY, leaves, parse_specifier
+from .examples import answer, symptom_matches
+from .model import Condition, Leaf, Rule, Tree
+
+SECTIONS = ("# What you see", "# Why", "# What to do", "# How we know")
+_TEMPLATE = re.compile(r"\{([a-z_]+(?:\.[A-Za-z0-9_-]+)+)\}")
+
+
+def lint(rules: Iterable[Rule], tables: Tables, today: datetime.date) -> list[str]:
+    """Every complaint about the rules, each as `file: what is wrong`."""
+    rules = list(rules)
+    complaints: list[str] = []
+    for rule in rules:
+        complaints += [f"{rule.file}: {text}" for text in _lint_rule(rule, tables, today)]
+    complaints += _lint_together(rules)
+    return complaints
+
+
+def _lint_rule(rule: Rule, tables: Tables, today: datetime.date) -> Iterator[str]:
+    if not rule.file.endswith(f"{rule.id}-{rule.name}.md"):
+        yield f"the file of {rule.id} must be named {rule.id}-{rule.name}.md"
+    if len(rule.title) > 90:
+        yield f"title is {len(rule.title)} characters long, at most 90"
+    if rule.severity == "error" and rule.confidence == "inferred":
+        yield "an inferred rule may not be an error: somebody must have reported or reproduced it"
+    if rule.review_by and rule.review_by < today.isoformat():
+        yield f"past its review date {rule.review_by}: check it again and move the date"
+    for section in SECTIONS:
+        if section not in rule.body:
+            yield f"the body lacks the section {section!r}"
+    if not rule.evidence:
+        yield "no [[evidence]]"
+    for evidence in rule.evidence:
+        if not evidence.says:
+            yield f"evidence {evidence.url} lacks `says`"
+    for remedy in rule.remedies:
+        if not (remedy.verify or remedy.effect == "safe"):
+            yield f"remedy {remedy.title!r} changes something and lacks `verify`"
+    unknown = list(_unknown_facts(rule))
+    yield from unknown
+    if not unknown:
+        yield from _lint_values(rule)
+        yield from _lint_examples(rule, tables)
+
+
+def _unknown_facts(rule: Rule) -> Iterator[str]:
+    named = [path for condition in _conditions(rule) for leaf in leaves(condition) for path in _named(leaf)]
+    texts = [rule.title, rule.diagnosis]
+    for remedy in rule.remedies:
+        texts += [remedy.title, remedy.command, remedy.snippet, remedy.verify, remedy.note, remedy.undo]
+    for text in texts:
+        named += [path for path in _TEMPLATE.findall(text) if path != "remedy.pin"]
+    for path in dict.fromkeys(named):
+        try:
+            schema_type(path, rule.each)
+        except KeyError:
+            near = difflib.get_close_matches(path, schema_paths(), 1)
+            yield f"no such fact {path!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _named(leaf: Leaf) -> tuple[str, ...]:
+    return (leaf.fact, leaf.operand) if leaf.operator in BINARY else (leaf.fact,)
+
+
+def _conditions(rule: Rule) -> Iterator[Condition]:
+    if rule.when is not None:
+        yield rule.when
+    for remedy in rule.remedies:
+        if remedy.when is not None:
+            yield remedy.when
+
+
+def _lint_values(rule: Rule) -> Iterator[str]:
+    for condition in _conditions(rule):
+        for leaf in leaves(condition):
+            kind = schema_type(leaf.fact, rule.each)
+            complaint = _operator_complaint(leaf, kind)
+            if complaint:
+                yield f"{leaf.fact} {leaf.operator}: {complaint}"
+
+
+def _operator_complaint(leaf: Leaf, kind: object) -> str:
+    is_list = typing.get_origin(kind) is tuple
+    match leaf.operator:
+        case "in" if kind is not str:
+            return "a version range is for text facts"
+        case "in":
+            if parse_specifier(str(leaf.operand)) is None:
+                return f"{leaf.operand!r} is no version specifier"
+            if re.search(r"<=|>(?!=)", str(leaf.operand)):
+                return "write only < and >=: <=2.8.3 leaves out 2.8.3.post2, and so does >2.8.3"
+        case "at_least" | "at_most" if kind not in (int, float):
+            return "is for numbers; compare versions with `in`"
+        case "has" if not is_list:
+            return "is for lists"
+        case "is" if type(leaf.operand) is not kind:
+            return f"the fact is a {getattr(kind, '__name__', kind)}, the operand a {type(leaf.operand).__name__}"
+        case "one_of" if not isinstance(leaf.operand, tuple):
+            return "needs a list"
+        case "present" if not isinstance(leaf.operand, bool):
+            return "needs true or false"
+        case _:
+            pass
+    return ""
+
+
+def _lint_examples(rule: Rule, tables: Tables) -> Iterator[str]:
+    wanted = {example.expect for example in rule.examples}
+    if rule.when is not None:
+        for expect in ("fires", "silent"):
+            if expect not in wanted:
+                yield f"no example that {'fires' if expect == 'fires' else 'stays silent'}"
+    if rule.symptoms and "symptom" not in wanted:
+        yield "no example of the symptom's text"
+    failed = False
+    for example in rule.examples:
+        try:
+            got, missing = answer(rule, example, tables)
+        except (ValueError, TypeError) as error:
+            yield f"example {example.name!r}: {error}"
+            failed = True
+            continue
+        if got != example.expect:
+            yield f"example {example.name!r} should be {example.expect}, is {got or 'no match'} {', '.join(missing)}"
+            failed = True
+        elif set(example.needs) - set(missing):
+            yield f"example {example.name!r} should need {', '.join(example.needs)}, needs {', '.join(missing)}"
+            failed = True
+    if not failed and rule.when is not None:
+        yield from _untested_leaves(rule, tables)
+
+
+def _untested_leaves(rule: Rule, tables: Tables) -> Iterator[str]:
+    """A comparison that no example misses when it is taken out is a comparison that nobody tested."""
+    count = len(list(leaves(rule.when)))
+    if count < 2 or rule.when is None:
+        return
+    for number in range(count):
+        for constant in (True, False):
+            changed = replace(rule, when=_with_constant(rule.when, number, constant))
+            if any(answer(changed, e, tables)[0] != e.expect for e in rule.examples if e.expect != "symptom"):
+                break
+        else:
+            leaf = list(leaves(rule.when))[number]
+            yield f"no example needs the condition `{leaf.fact} {leaf.operator} {leaf.operand!r}`"
+
+
+def _with_constant(condition: Condition, number: int, constant: bool) -> Condition:
+    """The condition with its `number`-th leaf replaced by true or false."""
+    empty = Tree("all" if constant else "any", ())
+    count = iter(range(10_000))
+
+    def walk(node: Condition) -> Condition:
+        if isinstance(node, Leaf):
+            return empty if next(count) == number else node
+        return Tree(node.kind, tuple(walk(item) for item in node.items))
+
+    return walk(condition)
+
+
+def _lint_together(rules: list[Rule]) -> Iterator[str]:
+    by_id = {rule.id: rule for rule in rules}
+    for rule in rules:
+        for name in rule.explains:
+            if name not in by_id:
+                yield f"{rule.file}: explains {name}, which is no rule"
+        if _loops(rule.id, by_id):
+            yield f"{rule.file}: explains itself in the end"
+        for other in rules:
+            text = next((e for e in other.examples if e.text and symptom_matches(rule, e.text)), None)
+            related = rule.id in other.explains or other.id in rule.explains
+            if text and other is not rule and not related and rule.when is None:
+                yield f"{rule.file}: its symptom also matches the example {text.name!r} of {other.id}"
+
+
+def _loops(start: str, rules: dict[str, Rule]) -> bool:
+    seen: set[str] = set()
+    todo = list(rules[start].explains)
+    while todo:
+        name = todo.pop()
+        if name == start:
+            return True
+        if name not in seen and name in rules:
+            seen.add(name)
+            todo += rules[name].explains
+    return False
