@@ -1,0 +1,1 @@
+"""FlashAttention and other extensions against torch, Python, the C library and the GPU."""

@@ -1,0 +1,1 @@
+"""The NVIDIA driver and the GPUs against CUDA."""

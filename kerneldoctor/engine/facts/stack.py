@@ -1,0 +1,1 @@
+"""Which transformers, kernels and huggingface_hub releases agree, and what a name loads today."""

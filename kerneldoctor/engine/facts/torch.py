@@ -1,0 +1,1 @@
+"""torch against driver, GPU, and its companions."""
