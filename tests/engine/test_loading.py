@@ -1,0 +1,89 @@
+"""Rule files: what is read, what is refused and where it says so, the bundle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kerneldoctor.engine import loading
+from kerneldoctor.errors import RuleError
+
+GOOD = """```toml
+id = "ORG0001"
+name = "own-rule"
+title = "t"
+diagnosis = "d"
+severity = "warning"
+confidence = "reported"
+component = "torch"
+added = 2026-12-01
+review_by = 2027-12-01
+
+[when]
+fact = "torch.cuda"
+in = ">=13"
+```
+
+# What you see
+"""
+
+
+def write(folder: Path, text: str, name: str = "ORG0001-own-rule.md") -> Path:
+    (folder / name).write_text(text, "utf-8")
+    return folder
+
+
+def test_a_rule_is_read_with_its_page(tmp_path: Path) -> None:
+    [rule] = loading.load_rules(write(tmp_path, GOOD))
+    assert (rule.id, rule.added, rule.body) == ("ORG0001", "2026-12-01", "# What you see")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "says"),
+    [
+        ('severity = "warning"', 'severity = "fatal"', 6, "one of error, warning, info"),
+        ('title = "t"', 'title = 5', 4, "title in rule must be a str"),
+        ('component = "torch"', 'component = "torch"\ncolour = "red"', 9, "unknown key 'colour'"),
+        ('in = ">=13"', 'within = ">=13"', 13, "exactly one of"),
+        ('in = ">=13"', 'in = ">=13"\nis = "x"', 13, "exactly one of"),
+        ('in = ">=13"', "matches = '(a+)+b'", 14, "exponential"),
+        ('in = ">=13"', "matches = '('", 14, "bad pattern"),
+        ("diagnosis = \"d\"\n", "", 1, "lacks 'diagnosis'"),
+        ('id = "ORG0001"', 'id = ORG0001', 2, "Invalid value"),
+        ('id = "ORG0001"', 'id = "org-1"', 2, "capitals and four digits"),
+        ("```toml", "---", 1, "toml fence"),
+    ],
+)  # fmt: skip
+def test_a_broken_rule_is_named_with_file_and_line(tmp_path: Path, old: str, new: str, line: int, says: str) -> None:
+    with pytest.raises(RuleError) as error:
+        loading.load_rules(write(tmp_path, GOOD.replace(old, new)))
+    assert str(error.value).startswith(f"ORG0001-own-rule.md:{line}: ")
+    assert says in str(error.value)
+
+
+def test_an_id_may_be_used_once_and_no_shipped_one_may_be_shadowed(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    write(tmp_path, GOOD, "ORG0001-again.md")
+    with pytest.raises(RuleError, match="already used by"):
+        loading.load_rules(tmp_path)
+    (tmp_path / "ORG0001-again.md").unlink()
+    shipped = loading.shipped_rules()[0]
+    write(tmp_path, GOOD.replace("ORG0001", shipped.id))
+    with pytest.raises(RuleError, match=f"id {shipped.id} is already used"):
+        loading.all_rules((tmp_path,))
+
+
+def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(RuleError, match="no such folder"):
+        loading.load_rules(tmp_path / "nowhere")
+
+
+def test_the_bundle_holds_what_the_files_hold(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "gpus.toml").write_text('[[row]]\nname = "H200"\nsource = "x"\n')
+    bundle = json.loads(loading.write_bundle(tmp_path).read_text("utf-8"))
+    assert [loading.rule_from_json(rule) for rule in bundle["rules"]] == list(loading.load_rules(tmp_path))
+    assert bundle["tables"] == {"gpus": [{"name": "H200", "source": "x"}]}

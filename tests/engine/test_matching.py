@@ -1,0 +1,148 @@
+"""From rules to findings: certainty, missing facts, remedies, order, folding, scope."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kerneldoctor.engine.case import Case, Kernel, Workload
+from kerneldoctor.engine.loading import rule_from_json
+from kerneldoctor.engine.matching import judge
+from kerneldoctor.engine.model import Rule
+from kerneldoctor.environment import (
+    Driver,
+    Environment,
+    Extension,
+    Gpu,
+    Package,
+    Packages,
+    Torch,
+    absent,
+    known,
+    unknown,
+)
+
+
+def rule(identity: str = "KD1001", **fields: Any) -> Rule:
+    head: dict[str, Any] = {
+        "id": identity, "name": "x", "title": "CUDA {torch.cuda}", "diagnosis": "d", "severity": "error",
+        "confidence": "reported", "component": "torch", "added": "2026-12-01", "review_by": "2027-12-01",
+        "when": {"fact": "torch.cuda", "in": ">=13"}, **fields,
+    }  # fmt: skip
+    return rule_from_json(head)
+
+
+def machine(**facts: Any) -> Environment:
+    return Environment(torch=replace(Torch(), **facts))
+
+
+CUDA13 = machine(cuda=known("13.0", "torch/version.py"))
+
+
+def test_a_rule_that_holds_is_confirmed_and_names_the_fact_with_its_source() -> None:
+    [finding] = judge([rule()], Case(CUDA13)).findings
+    assert finding.certainty == "confirmed"
+    assert finding.title == "CUDA 13.0"
+    assert [(f.fact, f.value, f.source) for f in finding.facts] == [("torch.cuda", "13.0", "torch/version.py")]
+
+
+def test_a_rule_decided_against_counts_as_checked_and_fine() -> None:
+    judgement = judge([rule()], Case(machine(cuda=known("12.8", "t"))))
+    assert (judgement.findings, judgement.fine) == ((), ("KD1001",))
+
+
+def test_half_of_the_facts_make_a_possible_finding_that_names_the_other_half() -> None:
+    both = {"all": [{"fact": "torch.cuda", "in": ">=13"}, {"fact": "driver.version", "in": "<580"}]}
+    [finding] = judge([rule(when=both)], Case(CUDA13)).findings
+    assert finding.certainty == "possible"
+    assert finding.missing == ("driver.version",)
+
+
+def test_a_blank_machine_makes_no_possible_finding_but_says_what_is_not_determined() -> None:
+    both = {"all": [{"fact": "torch.cuda", "in": ">=13"}, {"fact": "driver.version", "in": "<580"}]}
+    judgement = judge([rule(when=both)], Case(Environment()))
+    assert judgement.findings == ()
+    assert judgement.undetermined == {"KD1001": ("torch.cuda", "driver.version")}
+
+
+def test_rules_about_a_kernel_or_workload_wait_until_one_is_named() -> None:
+    about = {"all": [{"fact": "kernel.build_id", "is": "48628c8"}, {"fact": "workload.backward", "is": True}]}
+    rules = [rule(when=about)]
+    assert judge(rules, Case(CUDA13)).out_of_scope == ("KD1001",)
+    kernel = replace(Kernel(), build_id=known("48628c8", "t"))
+    [finding] = judge(rules, Case(CUDA13, kernel=kernel, workload=Workload())).findings
+    assert finding.certainty == "possible"
+    assert finding.missing == ("workload.backward",)
+
+
+def test_a_rule_for_each_gpu_names_the_gpu() -> None:
+    gpus = tuple(
+        replace(Gpu(), index=known(i, "NVML"), name=known(n, "NVML"), compute_capability=known(c, "NVML"))
+        for i, (n, c) in enumerate([("T4", "7.5"), ("H200", "9.0")])
+    )
+    env = Environment(gpus=known(gpus, "NVML"))
+    old = rule(each="gpus", when={"fact": "gpu.compute_capability", "in": "<8"}, title="{gpu.name} is too old")
+    [finding] = judge([old], Case(env)).findings
+    assert (finding.subject, finding.title) == ("GPU 0: T4", "T4 is too old")
+    assert judge([old], Case(Environment(gpus=absent("no GPU")))).fine == ("KD1001",)
+    assert judge([old], Case(Environment(gpus=unknown("NVML hung")))).undetermined == {
+        "KD1001": ("gpu.compute_capability",)
+    }
+
+
+def test_an_extension_is_named_by_its_module() -> None:
+    broken = replace(Extension("flash_attn_2_cuda"), problem=known("empty", "stat"))
+    env = Environment(extensions=known((broken,), "files"))
+    [finding] = judge([rule(each="extensions", when={"fact": "extension.problem", "is": "empty"})], Case(env)).findings
+    assert finding.subject == "flash_attn_2_cuda"
+
+
+def test_only_remedies_that_suit_the_machine_are_given_the_certain_ones_first() -> None:
+    remedies = [
+        {"title": "doubtful", "when": {"fact": "python.version", "in": ">=3.12"}, "command": "a"},
+        {"title": "wrong", "when": {"fact": "torch.cuda", "in": "<13"}, "command": "b"},
+        {"title": "right", "when": {"fact": "torch.cuda", "in": ">=13"}, "command": "pip install x=={torch.cuda}"},
+    ]
+    [finding] = judge([rule(remedy=remedies)], Case(CUDA13)).findings
+    assert [(r.title, r.command, r.certain) for r in finding.remedies] == [
+        ("right", "pip install x==13.0", True),
+        ("doubtful", "a", False),
+    ]
+
+
+def test_worst_first_and_a_consequence_after_its_cause() -> None:
+    rules = [
+        rule("KD1003", severity="info"),
+        rule("KD1004", severity="error"),
+        rule("KD1005", severity="error", explains=["KD1004"]),
+        rule("KD1002", severity="warning"),
+    ]
+    findings = judge(rules, Case(CUDA13)).findings
+    assert [f.rule for f in findings] == ["KD1005", "KD1004", "KD1002", "KD1003"]
+    assert findings[1].explained_by == "KD1005"
+
+
+def test_a_cause_that_is_only_possible_does_not_hide_a_confirmed_consequence() -> None:
+    both = {"all": [{"fact": "torch.cuda", "in": ">=13"}, {"fact": "driver.version", "in": "<580"}]}
+    rules = [rule("KD1005", when=both, explains=["KD1004"]), rule("KD1004")]
+    findings = judge(rules, Case(CUDA13)).findings
+    assert {f.rule: f.explained_by for f in findings} == {"KD1004": "", "KD1005": ""}
+
+
+def test_a_package_that_a_complete_listing_lacks_is_absent_and_else_unknown() -> None:
+    needs = rule(when={"fact": "packages.kernels.version", "present": False})
+    listed = {"numpy": Package(version=known("2.4", "METADATA"))}
+    [finding] = judge([needs], Case(Environment(packages=Packages(listed, True, "site-packages")))).findings
+    assert finding.certainty == "confirmed"
+    assert judge([needs], Case(Environment(packages=Packages(listed, False, "a log")))).findings == ()
+
+
+def test_a_withdrawn_rule_is_silent() -> None:
+    assert judge([rule(withdrawn="2026-12-01")], Case(CUDA13)).findings == ()
+
+
+def test_an_unknown_fact_in_a_text_reads_so() -> None:
+    [finding] = judge([rule(diagnosis="driver {driver.version}, {torch.hip}")], Case(
+        Environment(torch=replace(Torch(), cuda=known("13.0", "t"), hip=absent("t")), driver=Driver())
+    )).findings  # fmt: skip
+    assert finding.diagnosis == "driver (unknown), (none)"
