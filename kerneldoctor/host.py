@@ -191,9 +191,10 @@ def _collect(process: subprocess.Popen[bytes], timeout: float) -> CommandResult:
 
     def drain(name: str, pipe: Any) -> None:
         # Reads on past the limit, so that the program does not block on a full pipe.
-        for chunk in iter(lambda: pipe.read1(65536), b""):
-            room = OUTPUT_LIMIT - len(kept[name])
-            kept[name] += chunk[: max(room, 0)]
+        with pipe:
+            for chunk in iter(lambda: pipe.read1(65536), b""):
+                room = OUTPUT_LIMIT - len(kept[name])
+                kept[name] += chunk[: max(room, 0)]
 
     readers = [
         threading.Thread(target=drain, args=(name, pipe), daemon=True)

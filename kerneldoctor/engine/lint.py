@@ -147,30 +147,24 @@ def _lint_examples(rule: Rule, tables: Tables) -> Iterator[str]:
 
 def _untested_leaves(rule: Rule, tables: Tables) -> Iterator[str]:
     """A comparison that no example misses when it is taken out is a comparison that nobody tested."""
-    count = len(list(leaves(rule.when)))
-    if count < 2 or rule.when is None:
+    if rule.when is None:
         return
-    for number in range(count):
-        for constant in (True, False):
-            changed = replace(rule, when=_with_constant(rule.when, number, constant))
-            if any(answer(changed, e, tables)[0] != e.expect for e in rule.examples if e.expect != "symptom"):
-                break
-        else:
-            leaf = list(leaves(rule.when))[number]
+    named = list(leaves(rule.when))
+    for number, leaf in enumerate(named):
+        when = _without(rule.when, iter(range(len(named))), number)
+        if when is None:  # the only comparison there is
+            continue
+        changed = replace(rule, when=when)
+        if all(answer(changed, e, tables)[0] == e.expect for e in rule.examples if e.expect != "symptom"):
             yield f"no example needs the condition `{leaf.fact} {leaf.operator} {leaf.operand!r}`"
 
 
-def _with_constant(condition: Condition, number: int, constant: bool) -> Condition:
-    """The condition with its `number`-th leaf replaced by true or false."""
-    empty = Tree("all" if constant else "any", ())
-    count = iter(range(10_000))
-
-    def walk(node: Condition) -> Condition:
-        if isinstance(node, Leaf):
-            return empty if next(count) == number else node
-        return Tree(node.kind, tuple(walk(item) for item in node.items))
-
-    return walk(condition)
+def _without(condition: Condition, counter: Iterator[int], number: int) -> Condition | None:
+    """The condition without its `number`-th comparison; None where nothing is left."""
+    if isinstance(condition, Leaf):
+        return None if next(counter) == number else condition
+    kept = tuple(left for item in condition.items if (left := _without(item, counter, number)) is not None)
+    return Tree(condition.kind, kept) if kept else None
 
 
 def _lint_together(rules: list[Rule]) -> Iterator[str]:
