@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "api": {"errors", "environment", "host", "probes", "engine", "hub", "report"},
     "cli": {"errors", "environment", "host", "engine", "hub", "report", "api"},
     "__main__": {"cli"},
-    "__init__": {"api"},
+    "__init__": {"api", "environment", "errors", "report"},
     "_build": {"engine"},
 }
 HEAVY = {"torch", "transformers", "kernels", "flash_attn", "triton", "numpy"}
