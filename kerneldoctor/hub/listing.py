@@ -1,0 +1,76 @@
+"""What is known of a kernel repository: its versions (branches), their commits and build folders. Values only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Source = Literal["live", "cache", "index"]
+How = Literal["live", "cache", "observed", "derived", "partial"]
+
+_VERSION = re.compile(r"v(\d+)", re.ASCII)
+# `_flash_attn2_cuda_48628c8.abi3.so`, `_relu_cpu_1a2b3c4_dirty.so`: the builder ends the name with its source commit.
+_BINARY = re.compile(
+    r"_([0-9a-z]{6,40}?)(?:_dirty)?(?:\.abi3|\.cpython-[^.]+(?:-[^.]+)*|\.cp\d+[^.]*)?\.(?:so|pyd|dylib)", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One build folder of a version."""
+
+    name: str  # "torch-stable-abi210-cu130-x86_64-linux"
+    build_id: str = ""  # suffix of the compiled file; "" where no listing of the folder was seen
+    build_id_note: str = ""  # where and when that was seen
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One branch, tag or commit of a repository, with what is built there."""
+
+    name: str  # "v3", "main", or the commit
+    commit: str  # 40 hex digits, or "" where it was not seen
+    builds: tuple[Build, ...]
+    how: How
+    as_of: str  # date of the look, ISO; for the index of the observation
+    complete: bool  # the builds are all there are; otherwise a lower bound
+    note: str = ""
+
+    @property
+    def number(self) -> int | None:
+        """The version number of a branch `v<N>`, None for any other revision."""
+        found = _VERSION.fullmatch(self.name)
+        return int(found[1]) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A repository as one source shows it. `notes` says what else was tried and why it did not answer."""
+
+    repo: str
+    source: Source
+    as_of: str
+    versions: tuple[Version, ...]  # newest version first, then other revisions by name
+    notes: tuple[str, ...] = ()
+
+    def version(self, name: str) -> Version | None:
+        """The version of that branch, tag or commit (a prefix of a commit counts from seven digits on)."""
+        for version in self.versions:
+            if version.name == name or version.commit == name:
+                return version
+            if len(name) >= 7 and version.commit.startswith(name):
+                return version
+        return None
+
+
+def in_order(versions: list[Version]) -> tuple[Version, ...]:
+    """Newest version number first, then the other revisions by name."""
+    return tuple(sorted(versions, key=lambda v: (-(v.number if v.number is not None else -1), v.name)))
+
+
+def build_id(path: str) -> str:
+    """The build id in a compiled file's name, or ""."""
+    found = _BINARY.search(path.rsplit("/", 1)[-1])
+    # A hash has a digit and only hex letters: `_C.abi3.so` or `_fwd_cuda.so` carry none.
+    return found[1] if found and re.fullmatch(r"(?=.*\d)[0-9a-z]+", found[1]) else ""

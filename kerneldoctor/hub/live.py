@@ -1,0 +1,166 @@
+"""The live Hub's listing of a kernel repository, through huggingface_hub. The only module that asks the network.
+
+Every question ends within its time limit, whatever the server does: huggingface_hub retries and waits on its own, so
+the questions run in a thread that is left behind when the time is up.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..errors import HubError, UsageError
+from .listing import Build, Listing, Version, build_id, in_order
+
+TIMEOUT = 20.0  # seconds for one listing
+ATTEMPTS = 4
+_BUSY = (429, 500, 502, 503, 504)
+T = TypeVar("T")
+
+
+class RepositoryMissingError(UsageError):
+    """The Hub answered, and knows no such repository (or does not show it to us)."""
+
+
+class RevisionMissingError(UsageError):
+    """The Hub answered, and the repository has no such branch, tag or commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to ask: a repository, perhaps one revision that is no `v<N>` branch, and for how long."""
+
+    repo: str
+    revision: str = ""
+    timeout: float = TIMEOUT
+    progress: Callable[[str], None] = lambda text: None
+
+
+def endpoint() -> str:
+    """The Hub in force, without credentials that its URL may carry."""
+    url = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rsplit('@', 1)[-1]}".rstrip("/")
+
+
+def live_listing(question: Question) -> Listing:
+    """Ask the Hub. Raises RepositoryMissingError or RevisionMissingError on its word, HubError when it gives none."""
+    box: list[Listing | Exception] = []
+
+    def work() -> None:
+        try:
+            box.append(_ask(question, time.monotonic() + question.timeout))
+        except Exception as error:  # noqa: BLE001 - carried over to the asking thread, which sorts it
+            box.append(error)
+
+    thread = threading.Thread(target=work, name="hub-listing", daemon=True)
+    thread.start()
+    thread.join(question.timeout)
+    answer = box[0] if box else HubError(f"no answer from {endpoint()} within {question.timeout:g} s")
+    if isinstance(answer, Listing):
+        return answer
+    raise _explain(answer, question)
+
+
+def _ask(question: Question, end: float) -> Listing:
+    from huggingface_hub import HfApi
+
+    api = HfApi(library_name="kerneldoctor")
+    question.progress(f"asking {endpoint()} for the versions of {question.repo}")
+    refs = _patiently(lambda: api.list_repo_refs(question.repo, repo_type="kernel"), end, question)
+    named = {ref.name: ref.target_commit for ref in (*refs.branches, *refs.tags)}
+    wanted = {name: commit for name, commit in named.items() if name[:1] == "v" and name[1:].isdigit()}
+    if question.revision and question.revision not in wanted:
+        wanted[question.revision] = named.get(question.revision, question.revision)
+    if not wanted and "main" in named:
+        wanted["main"] = named["main"]
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    versions = [_version(api, name, commit, today, end, question) for name, commit in wanted.items()]
+    return Listing(question.repo, "live", today, in_order(versions))
+
+
+def _version(api: Any, name: str, commit: str, today: str, end: float, question: Question) -> Version:
+    from huggingface_hub.errors import EntryNotFoundError
+
+    question.progress(f"listing the builds of {question.repo}@{name}")
+
+    def look() -> list[Any]:
+        return list(api.list_repo_tree(question.repo, "build", recursive=True, revision=commit, repo_type="kernel"))
+
+    try:
+        entries = _patiently(look, end, question)
+    except EntryNotFoundError:
+        return Version(name, _full(commit), (), "live", today, True, "this revision has no build folder")
+    return Version(name, _full(commit), _builds(entry.path for entry in entries), "live", today, True)
+
+
+def _full(commit: str) -> str:
+    return commit if len(commit) == 40 and not set(commit) - set("0123456789abcdef") else ""
+
+
+def _builds(paths: Iterable[str]) -> tuple[Build, ...]:
+    ids: dict[str, str] = {}
+    for path in paths:
+        parts = path.split("/")
+        if len(parts) >= 2 and parts[0] == "build":
+            found = build_id(path) if len(parts) > 2 else ""
+            ids[parts[1]] = ids.get(parts[1]) or found
+    return tuple(Build(name, found, "live" if found else "") for name, found in sorted(ids.items()))
+
+
+def _patiently(ask: Callable[[], T], end: float, question: Question) -> T:
+    """Ask again when the server is busy, after the wait that it names, as long as the time lasts."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return ask()
+        except HfHubHTTPError as error:
+            status = getattr(error.response, "status_code", None)
+            wait = _wait(error.response, attempt)
+            if status not in _BUSY or attempt == ATTEMPTS or time.monotonic() + wait > end:
+                raise
+            question.progress(f"{endpoint()} answered {status}; asking again in {wait:g} s")
+            time.sleep(wait)
+    raise AssertionError("unreachable")
+
+
+def _wait(response: Any, attempt: int) -> float:
+    value = str(response.headers.get("Retry-After", "")) if response is not None else ""
+    return float(value) if value.isdigit() else 0.5 * 2**attempt
+
+
+def _explain(error: Exception, question: Question) -> Exception:
+    """The one clear line for what huggingface_hub raised."""
+    from huggingface_hub import errors
+
+    where = endpoint()
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, HubError):
+        return error
+    if isinstance(error, errors.RevisionNotFoundError):
+        return RevisionMissingError(f"{question.repo} has no revision {question.revision!r} on {where}")
+    if isinstance(error, errors.GatedRepoError) or status == 403:
+        return HubError(
+            f"{where} refuses {question.repo} to this token (403): ask its owner for access, or set HF_TOKEN"
+        )
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return RepositoryMissingError(
+            f"no kernel repository {question.repo} on {where}; if it is private, set HF_TOKEN to a token that may read it"
+        )
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return HubError("the Hub was not asked: HF_HUB_OFFLINE is set")
+    if status is not None:
+        busy = " (rate limit: a token in HF_TOKEN raises it)" if status == 429 else ""
+        return HubError(f"{where} answered {status} for {question.repo}{busy}")
+    return HubError(f"{where} cannot be asked: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    text = (str(error).strip().splitlines() or [""])[0][:200]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
