@@ -1,1 +1,26 @@
-"""kerneldoctor: can this machine run this GPU kernel?"""
+"""kerneldoctor: can this machine run this GPU kernel?
+
+`import kerneldoctor` is cheap: what is behind a name is imported when the name is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .api import scan
+    from .environment import Environment
+    from .report.model import Ignore, Report
+
+__version__ = "0.1.0"
+__all__ = ["Environment", "Ignore", "Report", "__version__", "scan"]
+
+_HOMES = {"scan": "api", "Environment": "environment", "Ignore": "report.model", "Report": "report.model"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

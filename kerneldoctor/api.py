@@ -1,0 +1,258 @@
+"""What the commands do, for Python programs: ask the rooms in order and hand over the result.
+
+No parsing of arguments and no printing here; expected trouble is a KerneldoctorError.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import __version__
+from .environment import Environment
+from .errors import EnvironmentFileError, ProbeError, UsageError
+from .report.model import Ignore, Report, build_report
+
+if TYPE_CHECKING:
+    from .engine.model import Rule
+    from .host import Host, RecordedHost
+    from .report.redact import Identity
+
+ENV_LIMIT = 64 * 1024 * 1024  # bytes of a file that a user names; a whole report has well below one MiB
+
+
+def scan(
+    *,
+    python: str | None = None,
+    deep: bool = False,
+    env: str | Environment | None = None,
+    capture: str | None = None,
+    replay: str | None = None,
+    rules: Sequence[str | Path] = (),
+    ignore: Iterable[Ignore | str] = (),
+    redact: bool = True,
+    today: datetime.date | None = None,
+) -> Report:
+    """Look at this machine and say what is wrong with it for GPU kernels.
+
+    python: the interpreter whose environment is looked at; ours by default. deep: also import torch and flash-attn,
+    in a child process (up to 90 s). env: judge a saved Environment or report (a path, or "-" for standard input)
+    instead of this machine. capture: write what was seen to this file. replay: look at a captured machine. rules:
+    folders of more rules. ignore: findings to live with, as Ignore or "ID=reason[;until=YYYY-MM-DD]". redact: take
+    users, hosts, homes and secrets out of the report and the capture. today: the date for ignore entries and reviews.
+
+    Raises UsageError (and its kinds RuleError, EnvironmentFileError) for what cannot be done as asked.
+    """
+    from .engine.loading import all_rules
+
+    known_rules = all_rules(tuple(Path(folder) for folder in rules))
+    ignores = [_known_ignore(parse_ignore(i) if isinstance(i, str) else i, known_rules) for i in ignore]
+    environment, identity = _facts(python, deep, env, capture, replay, redact)
+    report = _judge(environment, known_rules, ignores, today or datetime.date.today())
+    if not redact:
+        return report
+    from .report.redact import redact_value
+
+    return redact_value(report, identity)
+
+
+def parse_ignore(text: str) -> Ignore:
+    """An ignore entry from "ID=reason[;until=YYYY-MM-DD]". Raises UsageError."""
+    rule, _, rest = text.partition("=")
+    reason, mark, until = rest.partition(";until=")
+    if not rule.strip() or not reason.strip():
+        raise UsageError(
+            f'--ignore {text!r}: a reason is required, as in "KD1001=known, see ticket 7;until=2027-01-31"'
+        )
+    if mark:
+        try:
+            until = datetime.date.fromisoformat(until.strip()).isoformat()
+        except ValueError:
+            raise UsageError(f"--ignore {text!r}: {until!r} is no date of the form YYYY-MM-DD") from None
+    return Ignore(rule.strip(), reason.strip(), until)
+
+
+def find_rule(name: str, folders: Sequence[str | Path] = ()) -> Rule:
+    """The rule with an id, name or alias. Raises UsageError that offers the nearest one."""
+    from .engine.loading import all_rules
+
+    return _find(name, all_rules(tuple(Path(folder) for folder in folders)))
+
+
+def list_rules(folders: Sequence[str | Path] = ()) -> tuple[Rule, ...]:
+    """The shipped rules and those of the folders, by id. Raises RuleError."""
+    from .engine.loading import all_rules
+
+    return all_rules(tuple(Path(folder) for folder in folders))
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCheck:
+    """What the linter says of a folder of rules."""
+
+    rules: int
+    complaints: tuple[str, ...]  # "folder/file: what to mend"
+
+
+def check_rules(folder: str | Path, today: datetime.date | None = None) -> RuleCheck:
+    """Validate a folder of rules. Raises RuleError (with file and line) for a rule that cannot even be read."""
+    from .engine import facts  # noqa: F401 - registers the derived facts that rules may name
+    from .engine.lint import lint
+    from .engine.loading import load_rules, shipped_tables
+
+    rules = load_rules(Path(folder))
+    complaints = lint(rules, shipped_tables(), today or datetime.date.today())
+    return RuleCheck(len(rules), tuple(f"{folder}/{complaint}" for complaint in complaints))
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file the user named, whole or not at all. Raises UsageError where it cannot be written."""
+    target = Path(path).resolve()
+    scratch = target.with_name(f".{target.name}.part")
+    try:
+        if target.exists() and not target.is_file():  # a device or pipe such as /dev/stderr
+            target.write_text(text, "utf-8")
+            return
+        try:
+            scratch.write_text(text, "utf-8")
+            scratch.replace(target)
+        finally:
+            scratch.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _facts(
+    python: str | None, deep: bool, env: str | Environment | None, capture: str | None, replay: str | None, redact: bool
+) -> tuple[Environment, Identity]:
+    from .report.redact import Identity
+
+    if env is not None:
+        if python or deep or capture or replay:
+            raise UsageError(
+                "--env judges saved facts: it cannot be combined with --python, --deep, --capture or --replay"
+            )
+        return (env if isinstance(env, Environment) else load_environment(env)), Identity()
+    if replay is not None:
+        if python or capture:
+            raise UsageError("--replay looks at a recorded machine: it cannot be combined with --python or --capture")
+        recorded = _load_recorded(replay)
+        return _probe(recorded, None, deep), find_identity(recorded)
+    from .host import RealHost
+
+    host = RealHost()
+    identity = find_identity(host)
+    if capture is None:
+        return _probe(host, python, deep), identity
+    return _record(host, python, deep, capture, identity if redact else None), identity
+
+
+def _probe(host: Host, python: str | None, deep: bool) -> Environment:
+    from .probes.interpreter import find_target
+    from .probes.runner import run_probes
+
+    return run_probes(host, find_target(host, python), deep)
+
+
+def _record(host: Host, python: str | None, deep: bool, path: str, identity: Identity | None) -> Environment:
+    """Probe, and write down every answer that the machine gave."""
+    import json
+
+    from .host import RecordingHost
+    from .report.redact import captured_variable, redact_capture
+
+    recording = RecordingHost(host)
+    environment = _probe(recording, python, deep)
+    document = redact_capture(recording.capture(captured_variable), identity)
+    write_text(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return environment
+
+
+def load_environment(path: str) -> Environment:
+    """A saved Environment, or the one inside a saved report. Raises EnvironmentFileError that names the file."""
+    document = _load_json(path, 'saved facts, written by "kerneldoctor scan --format json"')
+    if isinstance(document, dict) and str(document.get("schema")).startswith("kerneldoctor.capture/"):
+        raise EnvironmentFileError(f"{path}: this is a capture: use --replay {path}")
+    try:
+        return Environment.from_json(document)
+    except EnvironmentFileError as error:
+        raise EnvironmentFileError(f"{path}: {error}") from None
+
+
+def _load_recorded(path: str) -> RecordedHost:
+    from .host import RecordedHost
+
+    document = _load_json(path, 'a capture, written by "kerneldoctor scan --capture"')
+    if isinstance(document, dict) and str(document.get("schema")).startswith(
+        ("kerneldoctor.report/", "kerneldoctor.env")
+    ):
+        raise EnvironmentFileError(f"{path}: these are saved facts, no capture: use --env {path}")
+    match document:
+        case {"schema": _, "environ": dict(environ), "answers": dict(answers)} if all(
+            isinstance(value, str) for value in environ.values()
+        ) and all(isinstance(answer, dict) and answer.keys() & {"is", "trouble"} for answer in answers.values()):
+            try:
+                return RecordedHost(document)
+            except EnvironmentFileError as error:
+                raise EnvironmentFileError(f"{path}: {error}") from None
+    raise EnvironmentFileError(f"{path}: not a capture of kerneldoctor: schema, environ and answers are missing or odd")
+
+
+def _load_json(path: str, what: str) -> Any:
+    from .host import load_json
+
+    source = "/dev/stdin" if path == "-" else path
+    try:
+        if Path(source).is_file() and Path(source).stat().st_size > ENV_LIMIT:
+            raise EnvironmentFileError(f"{path}: larger than {ENV_LIMIT // 2**20} MiB, this is not {what}")
+        return load_json(source)
+    except OSError as error:
+        raise EnvironmentFileError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _judge(environment: Environment, rules: tuple[Rule, ...], ignores: list[Ignore], today: datetime.date) -> Report:
+    from .engine import facts  # noqa: F401 - registers the derived facts that rules name
+    from .engine.case import Case
+    from .engine.loading import shipped_tables
+    from .engine.matching import judge
+
+    judgement = judge(rules, Case(environment, shipped_tables()))
+    return build_report(environment, judgement, rules, ignores, __version__, today.isoformat())
+
+
+def find_identity(host: Host) -> Identity:
+    """Who runs this and where. No name service is asked: it could hang."""
+    from .report.redact import identity_from
+
+    home = host.environ.get("HOME", "")
+    homes, names = {home}, set()
+    try:
+        homes.add(host.stat(home).real if home else "")
+    except ProbeError:
+        homes.discard("")
+    for path in ("/proc/sys/kernel/hostname", "/etc/hostname"):
+        try:
+            names.add(host.read(path, 256).decode("utf-8", "replace").strip())
+        except ProbeError:
+            continue
+    return identity_from(host.environ, homes, names)
+
+
+def _known_ignore(ignore: Ignore, rules: tuple[Rule, ...]) -> Ignore:
+    """The entry under its rule's id, so that a name or an alias works as well."""
+    return replace(ignore, rule=_find(ignore.rule, rules).id)
+
+
+def _find(name: str, rules: tuple[Rule, ...]) -> Rule:
+    names = {key.lower(): rule for rule in reversed(rules) for key in (*rule.aliases, rule.name, rule.id)}
+    rule = names.get(name.strip().lower())
+    if rule is not None:
+        return rule
+    import difflib
+
+    near = difflib.get_close_matches(name.strip().lower(), names, 1, 0.5)
+    hint = f"; the nearest is {names[near[0]].id} ({names[near[0]].name})" if near else ""
+    raise UsageError(f"no rule is called {name!r}{hint}; see `kerneldoctor rules`")

@@ -1,0 +1,215 @@
+"""The report for a person at a terminal or behind a pipe: verdict, machine, findings, what is not determined.
+
+Lays out and colours; decides nothing. Commands and paths are never broken across lines, so that they can be copied.
+Needs rich, so nothing imports this module but the console format.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from ..engine.model import Advice, Finding, Severity
+from .doubt import doubts, missing_text
+from .facts import all_facts
+from .machine import machine_lines
+from .model import Report
+from .text import plural, value_text
+from .verdict import counts_line, headline, knowledge_line
+
+_STYLE: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
+_SHOWN_FACTS = 4
+_SHOWN_DOUBTS = 3
+NARROWEST, WIDEST = 60, 200  # columns
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How much is shown, and how."""
+
+    width: int = 80
+    color: bool = False
+    verbose: bool = False
+    quiet: bool = False
+
+
+def render(report: Report, style: Style) -> str:
+    """The whole report as text."""
+    return _Page(report, style).text()
+
+
+class _Page:
+    """One report being written."""
+
+    def __init__(self, report: Report, style: Style) -> None:
+        self._report = report
+        self._style = style
+        self._width = min(max(style.width, NARROWEST), WIDEST)
+        self._out = io.StringIO()
+        self._console = Console(
+            file=self._out,
+            width=self._width,
+            force_terminal=style.color,
+            color_system="standard" if style.color else None,
+            no_color=not style.color,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+        )
+
+    def text(self) -> str:
+        """Everything, in reading order."""
+        report, style = self._report, self._style
+        self._verdict()
+        if not style.quiet:
+            self._machine()
+        self._findings([f for f in report.active if f.certainty == "confirmed"])
+        if not style.quiet:
+            self._not_determined()
+            self._ignored()
+            if style.verbose:
+                self._facts()
+            self._line()
+            self._line(counts_line(report), "dim")
+            self._line(knowledge_line(report), "dim")
+        return self._out.getvalue()
+
+    def _verdict(self) -> None:
+        summary = self._report.summary
+        style = (
+            "bold red" if summary.error else
+            "bold yellow" if summary.warning or summary.required_unknown or not summary.fine else
+            "bold green"
+        )  # fmt: skip
+        self._paragraph("", headline(self._report), style)
+
+    def _machine(self) -> None:
+        self._line()
+        for label, text in machine_lines(self._report.environment):
+            self._paragraph(f"  {label:<11} ", text, label_style="dim")
+
+    def _findings(self, findings: list[Finding]) -> None:
+        shown = {f.rule for f in findings}
+        causes = [f for f in findings if f.explained_by not in shown]
+        for cause in causes:
+            self._finding(cause)
+            for other in findings:
+                if other.explained_by == cause.rule and other not in causes:
+                    self._paragraph("  so also   ", f"{other.title} [{other.rule}]{_about(other)}", label_style="dim")
+
+    def _finding(self, finding: Finding) -> None:
+        self._line()
+        title = f"{finding.title} [{finding.rule}]{_about(finding)}"
+        self._paragraph(f"{finding.severity.upper():<7} ", title, "bold", _STYLE[finding.severity])
+        if self._style.quiet:
+            return
+        self._paragraph("  why       ", finding.diagnosis, label_style="dim")
+        limit = None if self._style.verbose else _SHOWN_FACTS
+        facts = "; ".join(f"{f.fact} = {value_text(f.value)}" for f in finding.facts[:limit])
+        if facts:
+            self._paragraph("  seen      ", facts, label_style="dim")
+        for number, advice in enumerate(finding.remedies):
+            self._advice("  do this   " if number == 0 else "  or        ", advice)
+        if finding.review_by and finding.review_by < self._report.date:
+            self._paragraph("  note      ", f"this rule was not reviewed since {finding.review_by}", label_style="dim")
+        if self._style.verbose:
+            for url in finding.references:
+                self._whole("  see       ", url)
+
+    def _advice(self, label: str, advice: Advice) -> None:
+        title = advice.title if advice.certain else f"{advice.title} (if it applies here)"
+        self._paragraph(label, title, label_style="bold green")
+        for text in filter(None, (advice.command, advice.snippet)):
+            self._whole("              ", text, "bold")
+        if advice.pin and advice.pin not in advice.command + advice.snippet:
+            self._whole("              pin ", advice.pin, "bold")
+        if advice.note:
+            self._paragraph("            ", advice.note)
+        if advice.effect != "safe":
+            undo = f"; to undo: {advice.undo}" if advice.undo else ""
+            self._paragraph(f"  {advice.effect:<10}", f"this changes more than the fault{undo}", label_style="yellow")
+        if advice.verify:
+            self._whole("  then      ", advice.verify)
+
+    def _not_determined(self) -> None:
+        report = self._report
+        possible = [f for f in report.active if f.certainty == "possible"]
+        grouped = doubts(report)
+        if not possible and not grouped:
+            return
+        self._line()
+        self._line(f"Not determined ({plural(report.summary.not_determined, 'check')})", "bold")
+        for finding in possible:
+            self._paragraph("  may hold  ", f"{finding.title} [{finding.rule}]{_about(finding)}", label_style="dim")
+            for text in missing_text(report, finding.missing):
+                self._paragraph("    needs   ", text, label_style="dim")
+        shown = grouped if self._style.verbose else grouped[:_SHOWN_DOUBTS]
+        for doubt in shown:
+            facts = value_text(doubt.facts, 0 if self._style.verbose else 3)
+            do = f"; {doubt.how}" if doubt.how else ""
+            self._paragraph(
+                "  ",
+                f"{plural(len(doubt.rules), 'check')} need {facts} ({doubt.reason}){do}".replace(
+                    "1 check need", "1 check needs"
+                ),
+            )
+            if self._style.verbose:
+                self._paragraph("    ", ", ".join(doubt.rules), "dim")
+        rest = sum(len(doubt.rules) for doubt in grouped[len(shown) :])
+        if rest:
+            self._line(f"  {plural(rest, 'more check')}; --verbose names them", "dim")
+
+    def _ignored(self) -> None:
+        uses = self._report.ignores
+        if not uses:
+            return
+        self._line()
+        for use in uses:
+            until = f", until {use.ignore.until}" if use.ignore.until else ""
+            note = {"used": "", "unused": " (matches nothing)", "expired": " (expired: counts again)"}[use.state]
+            self._paragraph("ignored   ", f"{use.ignore.rule}: {use.ignore.reason}{until}{note}", label_style="dim")
+
+    def _facts(self) -> None:
+        self._line()
+        self._line("Every fact", "bold")
+        for path, text, note in all_facts(self._report.environment):
+            self._paragraph("  ", f"{path} = {text}" + (f"  [{note}]" if note else ""))
+
+    def _line(self, text: str = "", style: str = "") -> None:
+        self._console.print(Text(text, style), soft_wrap=True)
+
+    def _whole(self, label: str, text: str, style: str = "") -> None:
+        """Lines that may be longer than the page: what is copied must stay in one piece."""
+        for line in text.splitlines():
+            self._console.print(Text.assemble((label, "dim"), (line, style)), soft_wrap=True)
+            label = " " * len(label)
+
+    def _paragraph(self, label: str, text: str, style: str = "", label_style: str = "") -> None:
+        """Text beside a label, wrapped between words."""
+        room = self._width - len(label)
+        for line in _wrap(text.split(), room):
+            self._console.print(Text.assemble((label, label_style), (line, style)), soft_wrap=True)
+            label = " " * len(label)
+
+
+def _wrap(words: Iterable[str], room: int) -> list[str]:
+    """Fill lines with whole words: a path or an option that is cut cannot be copied."""
+    from rich.cells import cell_len
+
+    lines: list[str] = [""]
+    for word in words:
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if cell_len(longer) <= room or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+def _about(finding: Finding) -> str:
+    return f" ({finding.subject})" if finding.subject else ""

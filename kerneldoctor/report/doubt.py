@@ -1,0 +1,68 @@
+"""What a report could not determine, grouped by the look that would settle it. Words only; nothing is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..environment import NOT_LOOKED
+from .model import Report
+
+_HOW = {
+    "driver": "run where the NVIDIA driver answers (`nvidia-smi` lists the GPU)",
+    "gpu": "run where the NVIDIA driver answers (`nvidia-smi` lists the GPU)",
+    "gpus": "run where the NVIDIA driver answers (`nvidia-smi` lists the GPU)",
+    "visibility": "run in the shell or job that starts the program",
+    "kernel": "name the kernel",
+    "workload": "name the model or the workload",
+}
+_DEEP = "kerneldoctor scan --deep"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Facts that are unknown for one reason, and the rules that wait for them."""
+
+    facts: tuple[str, ...]
+    reason: str
+    how: str  # what would settle it, or ""
+    rules: tuple[str, ...]
+
+
+def doubts(report: Report) -> tuple[Doubt, ...]:
+    """The undecided rules of a report, those with the most rules first; each rule appears once."""
+    groups: dict[tuple[str, str], tuple[dict[str, None], list[str]]] = {}
+    for rule, facts in report.undetermined.items():
+        first = facts[0] if facts else ""
+        facts_seen, rules = groups.setdefault((reason(report, first), how(report, first)), ({}, []))
+        facts_seen |= dict.fromkeys(facts)
+        rules.append(rule)
+    made = [Doubt(tuple(seen), why, do, tuple(rules)) for (why, do), (seen, rules) in groups.items()]
+    return tuple(sorted(made, key=lambda doubt: -len(doubt.rules)))
+
+
+def reason(report: Report, fact: str) -> str:
+    """Why a fact is unknown."""
+    if not fact:
+        return ""
+    note = report.why_unknown(fact)
+    if not note and "." in fact and report.environment.gpus.is_unknown and fact.startswith("gpu."):
+        note = report.environment.gpus.note
+    return note or "not known"
+
+
+def how(report: Report, fact: str) -> str:
+    """What a person can do to make a fact known, or "" where we know no way."""
+    head = fact.partition(".")[0]
+    if head == "deep":
+        return _DEEP if report.environment.fact(fact) == NOT_LOOKED else ""
+    if report.why_unknown(fact) == NOT_LOOKED.note:
+        return "kerneldoctor scan on that machine"
+    return _HOW.get(head, "")
+
+
+def missing_text(report: Report, facts: tuple[str, ...]) -> Iterator[str]:
+    """For a possible finding: one line per fact that would settle it."""
+    for fact in facts:
+        do = how(report, fact)
+        yield f"{fact} ({reason(report, fact)})" + (f"; {do}" if do else "")

@@ -1,0 +1,54 @@
+"""Words and figures that every human-readable format shares. Pure; nothing here decides what is shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..environment import Fact, encode
+
+SHOWN_ITEMS = 3  # of a list value, before "+N more"
+
+
+def plural(count: int, noun: str) -> str:
+    """ "1 error", "2 errors"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def listing(parts: list[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def value_text(value: Any, limit: int = SHOWN_ITEMS) -> str:
+    """A fact's value on one line; of a long list the first `limit` items (0 for all)."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (tuple, list)):
+        shown = value[:limit] if limit else value
+        rest = f", +{len(value) - len(shown)} more" if len(shown) < len(value) else ""
+        return (", ".join(value_text(item) for item in shown) + rest) or "none"
+    if value is None:
+        return "none"
+    if isinstance(value, (str, int, float)):
+        return " ".join(str(value).split()) or '""'
+    fields = encode(value)  # a plain record, such as a requirement that is not met
+    return " ".join(str(inner) for inner in fields.values() if inner) if isinstance(fields, dict) else str(fields)
+
+
+def fact_text(fact: Fact[Any], limit: int = SHOWN_ITEMS) -> str:
+    """A fact as it is: its value, "none", or that it is unknown and why."""
+    if fact.is_unknown:
+        return f"unknown ({fact.note})"
+    return "none" if fact.is_absent else value_text(fact.value, limit)
+
+
+def gib(count: int) -> str:
+    """Bytes in GiB, "80 GiB"; below 10 with one decimal."""
+    size = count / 2**30
+    return f"{size:.1f} GiB" if size < 10 else f"{size:.0f} GiB"
+
+
+def json_text(document: Any) -> str:
+    """The one way this project prints JSON."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

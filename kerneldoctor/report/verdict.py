@@ -1,0 +1,46 @@
+"""The sentence at the top of a report and the counts at its foot, in the words that every format shares."""
+
+from __future__ import annotations
+
+from .model import Report
+from .text import listing, plural
+
+_REQUIRED = {"gpus": "which GPUs there are", "torch.version": "which torch is installed", "packages": "the packages"}
+
+
+def headline(report: Report) -> str:
+    """The verdict in a line. It says "nothing wrong found" only where the machine was looked at."""
+    summary = report.summary
+    faults = [plural(n, noun) for n, noun in ((summary.error, "error"), (summary.warning, "warning")) if n]
+    blind = listing([f"{_REQUIRED[p]} ({report.why_unknown(p)})" for p in summary.required_unknown])
+    if faults:
+        return ", ".join(faults) + _folded(report) + (f". Could not see {blind}" if blind else "")
+    if blind:
+        return f"Could not determine {blind}"
+    if not summary.fine and not summary.info:
+        return "No verdict: no check could be decided"
+    notes = f", {plural(summary.info, 'note')}" if summary.info else ""
+    return f"Nothing wrong found: {plural(summary.fine, 'check')} fine{notes}, {summary.not_determined} not determined"
+
+
+def _folded(report: Report) -> str:
+    shown = [f for f in report.active if f.certainty == "confirmed" and f.severity != "info"]
+    rules = {f.rule for f in shown}
+    follow = sum(f.explained_by in rules for f in shown)
+    return f", {follow} of them only {'a consequence' if follow == 1 else 'consequences'}" if follow else ""
+
+
+def counts_line(report: Report) -> str:
+    """The three counts of every report."""
+    summary = report.summary
+    found = summary.error + summary.warning + summary.info
+    ignored = f", {summary.ignored} ignored" if summary.ignored else ""
+    fine = f"{plural(summary.fine, 'check')} decided and fine"
+    return f"{plural(found, 'finding')}{ignored} | {fine} | {summary.not_determined} not determined"
+
+
+def knowledge_line(report: Report) -> str:
+    """What judged, and how old it is."""
+    knowledge = report.knowledge
+    newest = f", the newest of {knowledge.newest}" if knowledge.newest else ""
+    return f"kerneldoctor {knowledge.version}, {plural(knowledge.rules, 'rule')}{newest}"
