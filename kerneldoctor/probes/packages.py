@@ -12,11 +12,51 @@ from .distributions import editable, editable_names, installer, metadata, unread
 from .scene import Distribution, Scene
 
 INTERESTING = frozenset(
-    "accelerate apache-tvm-ffi bitsandbytes causal-conv1d deepspeed diffusers einops fa3-fwd flash-attn flash-attn-3 "
-    "flash-attn-4 flash-linear-attention flashinfer-python hf-xet huggingface-hub kernels kernels-data liger-kernel "
-    "mamba-ssm numpy nvidia-cutlass-dsl optimum peft pytorch-triton pytorch-triton-rocm quack-kernels safetensors "
-    "sentence-transformers sgl-kernel sglang tokenizers torch torchao torchaudio torchvision transformers triton trl "
-    "unsloth unsloth-zoo vllm vllm-flash-attn xformers".split()
+    {
+        "accelerate",
+        "apache-tvm-ffi",
+        "bitsandbytes",
+        "causal-conv1d",
+        "deepspeed",
+        "diffusers",
+        "einops",
+        "fa3-fwd",
+        "flash-attn",
+        "flash-attn-3",
+        "flash-attn-4",
+        "flash-linear-attention",
+        "flashinfer-python",
+        "hf-xet",
+        "huggingface-hub",
+        "kernels",
+        "kernels-data",
+        "liger-kernel",
+        "mamba-ssm",
+        "numpy",
+        "nvidia-cutlass-dsl",
+        "optimum",
+        "peft",
+        "pytorch-triton",
+        "pytorch-triton-rocm",
+        "quack-kernels",
+        "safetensors",
+        "sentence-transformers",
+        "sgl-kernel",
+        "sglang",
+        "tokenizers",
+        "torch",
+        "torchao",
+        "torchaudio",
+        "torchvision",
+        "transformers",
+        "triton",
+        "trl",
+        "unsloth",
+        "unsloth-zoo",
+        "vllm",
+        "vllm-flash-attn",
+        "xformers",
+    }
 )
 """Distributions whose own files are read (metadata, installer); of all others the folder name says enough."""
 
@@ -58,9 +98,13 @@ def in_force(distributions: tuple[Distribution, ...]) -> dict[str, InForce]:
 
 def version_of(host: Host, which: InForce) -> Fact[str]:
     """The version in force; unknown when two metadata folders lie side by side and disagree."""
-    versions = {d.version for d in (which.first, *which.beside) if d.version}
-    if len(versions) > 1:
-        return unknown(f"two metadata folders in {which.first.root}: {', '.join(sorted(versions))}")
+    every = (which.first, *which.beside)
+    if len({d.version for d in every}) > 1:
+        whole = [d for d in every if not metadata(host, d).problem]
+        if len(whole) != 1:
+            versions = ", ".join(sorted(d.version for d in every if d.version))
+            return unknown(f"{len(every)} metadata folders in {which.first.root}: {versions}")
+        return known(whole[0].version, f"{whole[0].metadata}; of another folder for it METADATA is gone")
     if which.first.name not in INTERESTING:
         version = which.first.version
         return known(version, which.first.metadata) if version else absent(which.first.metadata)
