@@ -7,6 +7,7 @@ the questions run in a thread that is left behind when the time is up.
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 import threading
 import time
@@ -51,9 +52,11 @@ def endpoint() -> str:
 def live_listing(question: Question) -> Listing:
     """Ask the Hub. Raises RepositoryMissingError or RevisionMissingError on its word, HubError when it gives none."""
     box: list[Listing | Exception] = []
+    retries = _Retries(question.progress)
 
     def work() -> None:
         try:
+            retries.listen()
             box.append(_ask(question, time.monotonic() + question.timeout))
         except Exception as error:  # noqa: BLE001 - carried over to the asking thread, which sorts it
             box.append(error)
@@ -61,10 +64,34 @@ def live_listing(question: Question) -> Listing:
     thread = threading.Thread(target=work, name="hub-listing", daemon=True)
     thread.start()
     thread.join(question.timeout)
-    answer = box[0] if box else HubError(f"no answer from {endpoint()} within {question.timeout:g} s")
+    answer = box[0] if box else HubError(f"no answer from {endpoint()} within {question.timeout:g} s{retries.last}")
     if isinstance(answer, Listing):
         return answer
     raise _explain(answer, question)
+
+
+class _Retries(logging.Filter):
+    """Takes huggingface_hub's own words about retries off the terminal: shown as progress, the last one kept."""
+
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        super().__init__()
+        self._progress = progress
+        self.last = ""
+
+    def listen(self) -> None:
+        """Stand in for huggingface_hub's logging of requests from now on."""
+        logger = logging.getLogger("huggingface_hub.utils._http")
+        for earlier in [f for f in logger.filters if isinstance(f, _Retries)]:
+            logger.removeFilter(earlier)
+        logger.addFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep a line about a failed request; let nothing through."""
+        text = record.getMessage().split(" thrown while requesting ")[0].strip()
+        self._progress(text)
+        if not text.startswith("Retrying"):
+            self.last = f" (last: {text[:120]})"
+        return False
 
 
 def _ask(question: Question, end: float) -> Listing:
@@ -150,9 +177,8 @@ def _explain(error: Exception, question: Question) -> Exception:
             f"{where} refuses {question.repo} to this token (403): ask its owner for access, or set HF_TOKEN"
         )
     if isinstance(error, errors.RepositoryNotFoundError):
-        return RepositoryMissingError(
-            f"no kernel repository {question.repo} on {where}; if it is private, set HF_TOKEN to a token that may read it"
-        )
+        hint = "if it is private, set HF_TOKEN to a token that may read it"
+        return RepositoryMissingError(f"no kernel repository {question.repo} on {where}; {hint}")
     if isinstance(error, errors.OfflineModeIsEnabled):
         return HubError("the Hub was not asked: HF_HUB_OFFLINE is set")
     if status is not None:

@@ -1,0 +1,109 @@
+"""Chooses where a listing comes from: the live Hub, the local cache, or the bundled index; and says which it was.
+
+Whatever could not be asked is announced in the listing's notes; nothing that came from the index is called live.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from typing import Literal
+
+from packaging.version import Version as Release
+
+from ..environment import CachedKernel, Environment
+from ..errors import HubError, UndeterminedError
+from .index import index_listing, repositories
+from .listing import Build, Listing, Version, in_order
+from .live import Question, RepositoryMissingError, live_listing
+
+Prefer = Literal["auto", "live", "cache", "index"]
+_TRUE = {"1", "ON", "YES", "TRUE"}  # as huggingface_hub.constants reads its switches
+# The first huggingface_hub release that refuses, offline, a snapshot that does not hold its whole tree.
+_REFUSES_PARTIAL = Release("1.22.0")
+
+
+def offline() -> bool:
+    """Whether the switches of this process forbid asking the Hub."""
+    return any(os.environ.get(name, "").upper() in _TRUE for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+
+
+def find_listing(
+    question: Question, environment: Environment, prefer: Prefer = "auto", repo_type: str = "kernel"
+) -> Listing:
+    """The best listing that can be had.
+
+    Raises UsageError when the Hub says that there is none, UndeterminedError when nobody could say.
+    """
+    if prefer == "cache":
+        return _cached(question.repo, environment, ()) or _nothing(question.repo, ("nothing in the local cache",))
+    notes: tuple[str, ...] = ()
+    if prefer in ("auto", "live"):
+        if offline():
+            notes = ("the Hub was not asked: HF_HUB_OFFLINE is set",)
+        else:
+            try:
+                return live_listing(question)
+            except HubError as error:
+                notes = (str(error),)
+            except RepositoryMissingError as error:
+                return _cached(question.repo, environment, (str(error),)) or _missing(question.repo, error)
+    if prefer == "live":
+        return _nothing(question.repo, notes)
+    return (
+        index_listing(question.repo, notes, repo_type)
+        or _cached(question.repo, environment, notes)
+        or _nothing(question.repo, notes)
+    )
+
+
+def cached_snapshots(repo: str, environment: Environment) -> tuple[CachedKernel, ...]:
+    """The snapshots of a repository in the local cache; empty also where the cache could not be looked at."""
+    listed = environment.huggingface.cached_kernels.value or ()
+    return tuple(snapshot for snapshot in listed if snapshot.repo == repo)
+
+
+def loads_offline(snapshot: CachedKernel, revision: str, environment: Environment) -> bool | None:
+    """Whether `kernels` would load this snapshot with HF_HUB_OFFLINE=1 when asked for `revision`.
+
+    A branch must have been fetched by its name, and huggingface_hub from 1.22.0 on refuses a snapshot that does not
+    hold its whole tree. None when the release, or the completeness, is not known. Source: kernels 0.17.2 with
+    huggingface_hub 1.10 to 2.4 (tried).
+    """
+    if revision != snapshot.commit and revision not in snapshot.branches:
+        return False
+    version = environment.packages.get("huggingface-hub").version
+    if version.value is None:
+        return None
+    if Release(version.value) < _REFUSES_PARTIAL:
+        return True
+    return snapshot.complete
+
+
+def _cached(repo: str, environment: Environment, notes: tuple[str, ...]) -> Listing | None:
+    snapshots = cached_snapshots(repo, environment)
+    if not snapshots:
+        return None
+    versions = [_snapshot_version(snapshot) for snapshot in snapshots]
+    return Listing(repo, "cache", "", in_order(versions), notes)
+
+
+def _snapshot_version(snapshot: CachedKernel) -> Version:
+    only_id = snapshot.build_ids[0] if len(snapshot.build_ids) == 1 and len(snapshot.variants) == 1 else ""
+    builds = tuple(Build(name, only_id, "local cache" if only_id else "") for name in snapshot.variants)
+    name = snapshot.branches[0] if snapshot.branches else snapshot.commit
+    return Version(name, snapshot.commit, builds, "cache", "", False)
+
+
+def _missing(repo: str, error: RepositoryMissingError) -> Listing:
+    raise RepositoryMissingError(f"{error}{_hint(repo)}")
+
+
+def _hint(repo: str) -> str:
+    near = difflib.get_close_matches(repo, repositories(), 1, 0.75)
+    return f"; did you mean {near[0]}?" if near and near[0] != repo else ""
+
+
+def _nothing(repo: str, notes: tuple[str, ...]) -> Listing:
+    tried = "; ".join((*notes, "the bundled index does not know it"))
+    raise UndeterminedError(f"no listing of {repo}: {tried}{_hint(repo)}")
