@@ -1,11 +1,16 @@
-"""Tells where a process runs: container, WSL, batch scheduler, cloud notebook. It says nothing about the hardware."""
+"""Tells where a process runs: platform, container, WSL, batch scheduler, notebook. It does not look at hardware."""
 
 from __future__ import annotations
+
+import os
+import sys
+from typing import Any
 
 from ..environment import Fact, absent, known, unknown
 from ..errors import ProbeError
 from ..host import Host, exists, read_text
 
+_OS_NAMES = {"linux": "linux", "darwin": "darwin", "win32": "windows"}
 # The first variable that is set decides; the more telling ones come first.
 _SCHEDULERS = (
     ("SLURM_JOB_ID", "slurm"),
@@ -37,6 +42,30 @@ _CGROUP_MARKS = (
     ("containerd", "container"),
     ("garden", "container"),
 )
+
+
+def platform(host: Host) -> dict[str, Any]:
+    """`os`, `machine`, `release` (of the kernel) and `libc` ("glibc 2.36"); empty where they cannot be told."""
+    try:
+        answer = host.observe("platform", "", _look_at_platform)
+    except ProbeError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _look_at_platform() -> dict[str, Any]:
+    """What the running kernel and C library say of themselves, which is the same for any interpreter here."""
+    uname = os.uname()
+    try:
+        libc = os.confstr("CS_GNU_LIBC_VERSION")
+    except (ValueError, OSError):  # musl, macOS
+        libc = None
+    return {
+        "os": _OS_NAMES.get(sys.platform, sys.platform),
+        "machine": uname.machine,
+        "release": uname.release,
+        "libc": libc,
+    }
 
 
 def container(host: Host) -> Fact[str]:

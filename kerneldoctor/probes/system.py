@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 from ..environment import Fact, System, known, unknown
@@ -12,7 +10,6 @@ from ..host import Host, read_text
 from . import placement, runtime_libraries
 from .scene import Scene
 
-_OS_NAMES = {"linux": "linux", "darwin": "darwin", "win32": "windows"}
 # Arm processors give numbers only: https://github.com/torvalds/linux/blob/master/arch/arm64/include/asm/cputype.h
 _ARM_PARTS = {
     ("0x41", "0xd0c"): "Arm Neoverse-N1",
@@ -31,7 +28,7 @@ _CGROUP_UNLIMITED = 1 << 60  # bytes; version 1 writes a huge number where no li
 def probe(scene: Scene) -> dict[str, object]:
     """The `system` section."""
     host = scene.host
-    platform = _platform(host)
+    platform = placement.platform(host)
     libc, libc_version = runtime_libraries.libc(host, platform.get("libc"))
     return {
         "system": System(
@@ -50,29 +47,6 @@ def probe(scene: Scene) -> dict[str, object]:
             memory_bytes=_memory(host),
             library_overrides=runtime_libraries.overrides(host),
         )
-    }
-
-
-def _platform(host: Host) -> dict[str, Any]:
-    try:
-        answer = host.observe("platform", "", _look_at_platform)
-    except ProbeError:
-        return {}
-    return answer if isinstance(answer, dict) else {}
-
-
-def _look_at_platform() -> dict[str, Any]:
-    """What the running kernel and C library say of themselves, which is the same for any interpreter here."""
-    uname = os.uname()
-    try:
-        libc = os.confstr("CS_GNU_LIBC_VERSION")
-    except (ValueError, OSError):  # musl, macOS
-        libc = None
-    return {
-        "os": _OS_NAMES.get(sys.platform, sys.platform),
-        "machine": uname.machine,
-        "release": uname.release,
-        "libc": libc,
     }
 
 

@@ -132,9 +132,7 @@ def _by_index(read: _Entries, gpus: Sequence[CudaGpu] | None, by_pci_bus: bool) 
         problem, ignored = "out_of_range", ",".join(str(i) for i in indices[outside:])
         indices = indices[:outside]
     if indices and any(g.mig for g in gpus):
-        return Selection(
-            None, None, problem, ignored, doubt="how an index counts where MIG mode is on is not documented"
-        )
+        return Selection(None, None, problem, ignored, doubt="what an index means in MIG mode is not documented")
     # CUDA numbers the fastest GPU first unless told otherwise, NVML by PCI address: they agree for sure only when
     # all are of one model.
     one_order = by_pci_bus or len({g.name for g in gpus}) <= 1 or len(indices) in (0, len(gpus))
@@ -153,9 +151,7 @@ def _by_uuid(read: _Entries, gpus: Sequence[CudaGpu] | None, driver_major: int |
     if gpus is None or any(not g.uuid for g in gpus):
         return Selection(None, None, read.problem, read.ignored, True, "the UUIDs of the GPUs are not known")
     if read.problem == "mig_mixed" and (driver_major or 570) >= 570:
-        return Selection(
-            None, None, read.problem, read.ignored, True, "GPU and MIG UUIDs in one list are not documented"
-        )
+        return Selection(None, None, read.problem, read.ignored, True, "a list of GPU and MIG UUIDs is not documented")
     if read.uuids[0].startswith("MIG-"):
         return _by_mig(read, gpus, driver_major)
     chosen: list[int] = []
