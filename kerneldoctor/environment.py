@@ -130,14 +130,14 @@ class Driver:
     kernel_module_version: Fact[str] = NOT_LOOKED
     kernel_module_flavour: Fact[str] = NOT_LOOKED  # open | proprietary
     uvm_loaded: Fact[bool] = NOT_LOOKED
-    nvml_error: Fact[str] = NOT_LOOKED  # see probes.gpu.NVML_ERRORS; absent when NVML answered
+    nvml_error: Fact[str] = NOT_LOOKED  # probes.nvml.NVML_ERRORS, timeout, crashed; absent when NVML answered
     nvml_error_text: Fact[str] = NOT_LOOKED
     device_nodes: Fact[tuple[str, ...]] = NOT_LOOKED  # /dev/nvidia*, /dev/dxg
     pci_devices: Fact[int] = NOT_LOOKED  # NVIDIA display controllers on the PCI bus, driver or not
     libcuda: Fact[str] = NOT_LOOKED  # path of libcuda.so.1
-    libcuda_linkable: Fact[bool] = NOT_LOOKED  # the loader cache or a usual folder lists libcuda.so.1
+    libcuda_linkable: Fact[bool] = NOT_LOOKED  # the loader cache or LD_LIBRARY_PATH has libcuda.so.1, as Triton asks
     cuda_compat: Fact[str] = NOT_LOOKED  # a forward-compatibility libcuda that comes first
-    fabric_manager: Fact[str] = NOT_LOOKED  # running | stopped; only where NVSwitch is
+    fabric_manager: Fact[str] = NOT_LOOKED  # running | stopped; absent without NVSwitch
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ class Visibility:
 
     raw: Fact[str] = NOT_LOOKED
     count: Fact[int] = NOT_LOOKED  # how many GPUs a CUDA program sees
-    problem: Fact[str] = NOT_LOOKED  # empty | invalid_entry | duplicate | out_of_range | mig_mixed
-    ignored: Fact[str] = NOT_LOOKED  # the entry at which reading stopped, and what follows it
+    problem: Fact[str] = NOT_LOOKED  # empty | invalid_entry | trailing_text | duplicate | out_of_range | mig_mixed
+    ignored: Fact[str] = NOT_LOOKED  # the entry at which reading stopped, and what follows it; "-3" of "0-3"
     uses_uuid: Fact[bool] = NOT_LOOKED
 
 
