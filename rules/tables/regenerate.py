@@ -26,7 +26,8 @@ from typing import Any
 from packaging.version import Version
 
 sys.path.insert(0, str(Path(__file__).parent))
-from reading import READERS, Unreadable, Wheel
+from archives import Unreadable, Wheel
+from reading import READERS
 
 TABLES = Path(__file__).parent
 SINCE = {"transformers": Version("4.55"), "kernels": Version("0.4"), "huggingface_hub": Version("0.34")}
@@ -118,8 +119,8 @@ def write_table(name: str, rows: Iterable[Row]) -> None:
 
 
 _HEADS = {
-    "transformers": "kernels: the range that it accepts at run time. import_demands: what importing it asks of kernels.",
-    "kernels": "What each release of the kernels library can and cannot do. `versions`: what get_kernel(version=) takes.",
+    "transformers": "`kernels`: the range accepted at run time. `import_demands`: what importing it asks of kernels.",
+    "kernels": "What each kernels release can and cannot do. `versions`: what get_kernel(version=) takes.",
     "huggingface_hub": "Kernel repositories as a repository type; partial snapshots refused offline.",
     "listings": "What the package index offered, and when: newer releases may exist since.",
 }
