@@ -25,8 +25,6 @@ RECORD_LIMIT = 8 * 1024 * 1024  # bytes; torch's RECORD has 1.5 MiB
 # Distribution names as in https://packaging.python.org/en/latest/specifications/name-normalization/
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _SEPARATORS = re.compile(r"[-_.]+")
-_EGG_PYTHON = re.compile(r"-py\d[\d.]*(?:-[A-Za-z0-9_.-]+)?$")
-_EDITABLE = re.compile(r"__editable__\.(.+)-[^-]+\.pth|(.+)\.egg-link")
 
 # Conda's names of what PyPI calls otherwise, as far as packages that matter here go.
 _CONDA_NAMES = {"pytorch": "torch", "libtorch": "torch"}
@@ -61,8 +59,14 @@ def not_installed(host: Host, sys_path: tuple[str, ...]) -> Fact[Any]:
 
 def editable_names(host: Host, sys_path: tuple[str, ...]) -> frozenset[str]:
     """Normalised names of what setuptools installed as a link to a source folder (`__editable__…`, `.egg-link`)."""
-    matches = (_EDITABLE.fullmatch(name) for _, names in _folders(host, sys_path, []) for name in names)
-    return frozenset(normalise(m[1] or m[2]) for m in matches if m)
+    found: set[str] = set()
+    for _, names in _folders(host, sys_path, []):
+        for name in names:
+            if name.endswith(".egg-link"):
+                found.add(normalise(name.removesuffix(".egg-link")))
+            elif name.startswith("__editable__.") and name.endswith(".pth"):
+                found.add(normalise(name.removeprefix("__editable__.").rpartition("-")[0]))
+    return frozenset(found)
 
 
 def normalise(name: str) -> str:
@@ -99,7 +103,7 @@ def _from_name(host: Host, root: str, entry: str) -> Distribution | None:
     path = posixpath.join(root, entry)
     stem = entry.rpartition(".")[0]
     if entry.endswith(".egg-info"):
-        stem = _EGG_PYTHON.sub("", stem)
+        stem = re.sub(r"-py\d[\d.]*(?:-[A-Za-z0-9_.-]+)?$", "", stem)
     name, _, version = stem.rpartition("-")
     if not version[:1].isdigit():  # a development install has no version in its name, an .egg no name at all
         read = _read_metadata(host, path)

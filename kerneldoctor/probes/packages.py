@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..environment import Fact, Package, Packages, absent, known, unknown
+from ..environment import Fact, Package, Packages, known, unknown
 from ..host import Host
 from .distributions import editable, editable_names, installer, metadata, unreadable_folders
 from .scene import Distribution, Scene
@@ -107,7 +107,7 @@ def version_of(host: Host, which: InForce) -> Fact[str]:
         return known(whole[0].version, f"{whole[0].metadata}; of another folder for it METADATA is gone")
     if which.first.name not in INTERESTING:
         version = which.first.version
-        return known(version, which.first.metadata) if version else absent(which.first.metadata)
+        return known(version, which.first.metadata) if version else unknown(f"no version in {which.first.metadata}")
     # importlib.metadata, and with it transformers and kernels, believes the file rather than the folder name.
     read = metadata(host, which.first)
     if read.version or which.first.version:
