@@ -24,20 +24,21 @@ _SOURCE = "Requires-Dist of the installed distributions"
 def probe(scene: Scene) -> Mapping[str, object]:
     """The `requirements` part. Raises ProbeError when no folder of the path could be listed."""
     installed = in_force(scene.distributions)
-    return {"requirements": Requirements(_conflicts(scene, installed), _duplicates(installed))}
+    gaps = unreadable_folders(scene.host, scene.target.sys_path)
+    return {"requirements": Requirements(_conflicts(scene, installed, gaps), _duplicates(installed, gaps))}
 
 
-def _duplicates(installed: Mapping[str, InForce]) -> Fact[tuple[str, ...]]:
+def _duplicates(installed: Mapping[str, InForce], gaps: tuple[str, ...]) -> Fact[tuple[str, ...]]:
     """Names with two versions in one folder. The same version twice (conda's egg-info beside dist-info) is harmless."""
     found: list[str] = []
     for name, which in sorted(installed.items()):
         versions = dict.fromkeys(d.version for d in (which.first, *which.beside) if d.version)
         if len(versions) > 1:
             found.append(f"{name} {', '.join(sorted(versions))}")
-    return known(tuple(found), "metadata folders")
+    return known(tuple(found), "metadata folders") if found or not gaps else unknown("; ".join(gaps))
 
 
-def _conflicts(scene: Scene, installed: Mapping[str, InForce]) -> Fact[tuple[Conflict, ...]]:
+def _conflicts(scene: Scene, installed: Mapping[str, InForce], gaps: tuple[str, ...]) -> Fact[tuple[Conflict, ...]]:
     conflicts: list[Conflict] = []
     unread: list[str] = []
     versions = _Versions(scene.host, installed)
@@ -53,7 +54,6 @@ def _conflicts(scene: Scene, installed: Mapping[str, InForce]) -> Fact[tuple[Con
                 unread.append(f"{name}: {requirement}")
             elif requirement is not None:
                 conflicts += versions.unmet(name, requirement)
-    gaps = unreadable_folders(scene.host, scene.target.sys_path)
     if gaps:  # what looks missing may be in there
         conflicts = [c for c in conflicts if c.found]
     missing = "; ".join((*unread[:3], *(f"{len(unread) - 3} more" for _ in unread[3:4]), *gaps))

@@ -101,9 +101,10 @@ def test_with_a_gap_in_the_list_nothing_is_called_missing() -> None:
         denied=frozenset({"/user"}),
         observations={"markers": {"sys_platform": "linux"}},
     )
-    fact = requirements(scene("/user", "/site", host=host)).conflicts
-    assert fact.is_unknown
-    assert "/user" in fact.note
+    found = requirements(scene("/user", "/site", host=host))
+    assert found.conflicts.is_unknown
+    assert "/user" in found.conflicts.note
+    assert found.duplicates.is_unknown
 
 
 def test_two_metadata_folders_are_duplicates(tmp_path: Path) -> None:
