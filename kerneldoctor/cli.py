@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from . import __version__
-from .errors import KerneldoctorError, RuleError, UndeterminedError, UsageError
+from .errors import KerneldoctorError, UndeterminedError, UsageError
 
 if TYPE_CHECKING:
     from .report.model import FailOn, Report
@@ -115,10 +115,9 @@ def rules(check: str | None, form: str, folders: tuple[str, ...], output: str | 
         result = api.check_rules(check)
         if form == "json":
             _deliver(json_text({"folder": check, "rules": result.rules, "complaints": result.complaints}), output)
-        elif result.complaints:
-            raise RuleError("\n".join(result.complaints))
         else:
-            _deliver(f"{plural(result.rules, 'rule')} checked, nothing to mend\n", output)
+            fine = f"{plural(result.rules, 'rule')} checked, nothing to mend"
+            _deliver("\n".join(result.complaints or (fine,)) + "\n", output)
         return 2 if result.complaints else 0
     found = api.list_rules(folders)
     _deliver(json_text([rule_json(rule) for rule in found]) if form == "json" else rule_list(found), output)
@@ -204,5 +203,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"{PROGRAM}: {message.strip()}\n")
+    from .report.text import printable
+
+    sys.stderr.write(f"{PROGRAM}: {printable(message.strip())}\n")
     return code

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from ..engine.model import Advice, Finding, Severity
-from .doubt import doubts, missing_text
+from .doubt import Doubt, doubts, missing_text
 from .facts import all_facts
 from .machine import machine_lines
 from .model import Report
-from .text import plural, value_text
+from .text import plural, printable, value_text
 from .verdict import counts_line, headline, knowledge_line
 
 _STYLE: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
@@ -118,51 +118,51 @@ class _Page:
         if finding.review_by and finding.review_by < self._report.date:
             self._paragraph("  note      ", f"this rule was not reviewed since {finding.review_by}", label_style="dim")
         if self._style.verbose:
+            self._paragraph("  basis     ", finding.confidence, label_style="dim")
             for url in finding.references:
                 self._whole("  see       ", url)
 
     def _advice(self, label: str, advice: Advice) -> None:
-        title = advice.title if advice.certain else f"{advice.title} (if it applies here)"
-        self._paragraph(label, title, label_style="bold green")
+        doubt = "" if advice.certain else " (if it applies here)"
+        effect = "" if advice.effect == "safe" else f" ({advice.effect})"
+        self._paragraph(label, f"{advice.title}{doubt}{effect}", label_style="bold green")
         for text in filter(None, (advice.command, advice.snippet)):
             self._whole("              ", text, "bold")
         if advice.pin and advice.pin not in advice.command + advice.snippet:
             self._whole("              pin ", advice.pin, "bold")
         if advice.note:
             self._paragraph("            ", advice.note)
-        if advice.effect != "safe":
-            undo = f"; to undo: {advice.undo}" if advice.undo else ""
-            self._paragraph(f"  {advice.effect:<10}", f"this changes more than the fault{undo}", label_style="yellow")
         if advice.verify:
             self._whole("  then      ", advice.verify)
+        if advice.undo:
+            self._whole("  undo      ", advice.undo)
 
     def _not_determined(self) -> None:
-        report = self._report
+        report, limit = self._report, None if self._style.verbose else _SHOWN_DOUBTS
         possible = [f for f in report.active if f.certainty == "possible"]
         grouped = doubts(report)
         if not possible and not grouped:
             return
         self._line()
         self._line(f"Not determined ({plural(report.summary.not_determined, 'check')})", "bold")
-        for finding in possible:
+        for finding in possible[:limit]:
             self._paragraph("  may hold  ", f"{finding.title} [{finding.rule}]{_about(finding)}", label_style="dim")
             for text in missing_text(report, finding.missing):
                 self._paragraph("    needs   ", text, label_style="dim")
-        shown = grouped if self._style.verbose else grouped[:_SHOWN_DOUBTS]
-        for doubt in shown:
-            facts = value_text(doubt.facts, 0 if self._style.verbose else 3)
-            do = f"; {doubt.how}" if doubt.how else ""
-            self._paragraph(
-                "  ",
-                f"{plural(len(doubt.rules), 'check')} need {facts} ({doubt.reason}){do}".replace(
-                    "1 check need", "1 check needs"
-                ),
-            )
-            if self._style.verbose:
-                self._paragraph("    ", ", ".join(doubt.rules), "dim")
-        rest = sum(len(doubt.rules) for doubt in grouped[len(shown) :])
+        for doubt in grouped[:limit]:
+            self._doubt(doubt)
+        rest = {f.rule for f in possible[limit:]} if limit else set()
+        rest |= {rule for doubt in grouped[limit:] for rule in doubt.rules} if limit else set()
         if rest:
-            self._line(f"  {plural(rest, 'more check')}; --verbose names them", "dim")
+            self._line(f"  {plural(len(rest), 'more check')}; --verbose names them", "dim")
+
+    def _doubt(self, doubt: Doubt) -> None:
+        facts = value_text(doubt.facts, 0 if self._style.verbose else 3)
+        need = "check needs" if len(doubt.rules) == 1 else "checks need"
+        do = f"; {doubt.how}" if doubt.how else ""
+        self._paragraph("  ", f"{len(doubt.rules)} {need} {facts} ({doubt.reason}){do}")
+        if self._style.verbose:
+            self._paragraph("    ", ", ".join(doubt.rules), "dim")
 
     def _ignored(self) -> None:
         uses = self._report.ignores
@@ -181,18 +181,18 @@ class _Page:
             self._paragraph("  ", f"{path} = {text}" + (f"  [{note}]" if note else ""))
 
     def _line(self, text: str = "", style: str = "") -> None:
-        self._console.print(Text(text, style), soft_wrap=True)
+        self._console.print(Text(printable(text), style), soft_wrap=True)
 
     def _whole(self, label: str, text: str, style: str = "") -> None:
         """Lines that may be longer than the page: what is copied must stay in one piece."""
-        for line in text.splitlines():
+        for line in printable(text).splitlines():
             self._console.print(Text.assemble((label, "dim"), (line, style)), soft_wrap=True)
             label = " " * len(label)
 
     def _paragraph(self, label: str, text: str, style: str = "", label_style: str = "") -> None:
         """Text beside a label, wrapped between words."""
         room = self._width - len(label)
-        for line in _wrap(text.split(), room):
+        for line in _wrap(printable(text).split(), room):
             self._console.print(Text.assemble((label, label_style), (line, style)), soft_wrap=True)
             label = " " * len(label)
 

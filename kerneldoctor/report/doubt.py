@@ -16,7 +16,7 @@ _HOW = {
     "kernel": "name the kernel",
     "workload": "name the model or the workload",
 }
-_DEEP = "kerneldoctor scan --deep"
+_DEEP = "run `kerneldoctor scan --deep`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def how(report: Report, fact: str) -> str:
     if head == "deep":
         return _DEEP if report.environment.fact(fact) == NOT_LOOKED else ""
     if report.why_unknown(fact) == NOT_LOOKED.note:
-        return "kerneldoctor scan on that machine"
+        return "run `kerneldoctor scan` on that machine"
     return _HOW.get(head, "")
 
 

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..engine.model import Condition, Leaf, Remedy, Rule
-from .text import value_text
+from .text import printable, value_text
 
 _OPERATORS = {
     "is": "is", "one_of": "is one of", "in": "is in", "at_least": ">=", "at_most": "<=", "has": "has",
     "matches": "matches", "same_as": "equals", "differs_from": "differs from", "newer_than": "is newer than",
     "older_than": "is older than",
 }  # fmt: skip
+_TEMPLATE = re.compile(r"\{[a-z_.]*?([A-Za-z0-9_-]+)\.([a-z0-9_]+)\}")
 _KINDS = {"all": "all of", "any": "any of", "not": "not"}
 
 
 def rule_page(rule: Rule, width: int = 80) -> str:
     """Everything that a person may want to know of a rule."""
-    return "\n".join(_page(rule, width)) + "\n"
+    return printable("\n".join(_page(rule, width)) + "\n")
 
 
 def rule_list(rules: Iterable[Rule]) -> str:
     """One line a rule: id, severity, title."""
-    return "".join(f"{r.id:<8} {r.severity:<8} {r.title}{' (withdrawn)' if r.withdrawn else ''}\n" for r in rules)
+    lines = (f"{r.id:<8} {r.severity:<8} {_blanks(r.title)}{' (withdrawn)' if r.withdrawn else ''}\n" for r in rules)
+    return printable("".join(lines))
 
 
 def rule_json(rule: Rule) -> dict[str, Any]:
@@ -60,9 +63,14 @@ def _remedy_json(remedy: Remedy) -> dict[str, Any]:
     }
 
 
+def _blanks(template: str) -> str:
+    """A text whose facts are not filled in: "{packages.kernels.version}" reads "<kernels version>"."""
+    return _TEMPLATE.sub(lambda match: f"<{match[1]} {match[2].replace('_', ' ')}>", template)
+
+
 def _page(rule: Rule, width: int) -> Iterator[str]:
     yield f"{rule.id} {rule.name}"
-    yield from textwrap.wrap(rule.title, width)
+    yield from textwrap.wrap(_blanks(rule.title), width)
     yield ""
     yield f"{rule.severity}, {rule.confidence}, about {rule.component}; added {rule.added}, review by {rule.review_by}"
     if rule.withdrawn:
@@ -90,7 +98,7 @@ def _remedies(remedies: tuple[Remedy, ...], width: int) -> Iterator[str]:
     yield from ("", "# Remedies", "")
     for number, remedy in enumerate(remedies, 1):
         effect = "" if remedy.effect == "safe" else f" ({remedy.effect})"
-        yield from textwrap.wrap(f"{number}. {remedy.title}{effect}", width, subsequent_indent="   ")
+        yield from textwrap.wrap(f"{number}. {_blanks(remedy.title)}{effect}", width, subsequent_indent="   ")
         for text in filter(None, (remedy.command, remedy.snippet, remedy.pin)):
             yield from (f"     {line}" for line in text.splitlines())
         yield from textwrap.wrap(remedy.note, width, initial_indent="   ", subsequent_indent="   ")
@@ -121,7 +129,8 @@ def _leaf(leaf: Leaf) -> str:
 
 def _wrapped(body: str, width: int) -> Iterator[str]:
     """Markdown with its paragraphs filled; lists, code and headings stay as they were written."""
-    for block in body.split("\n\n"):
+    for number, block in enumerate(body.split("\n\n")):
+        if number:
+            yield ""
         keep = block.lstrip().startswith(("#", "-", "*", "|", "```", ">", "1.")) or block.startswith("    ")
         yield from block.split("\n") if keep else textwrap.wrap(block, width, break_long_words=False)
-        yield ""

@@ -105,7 +105,8 @@ def _driver(environment: Environment) -> str:
         return f"unknown ({driver.version.note})"
     if driver.version.is_absent:
         return "no NVIDIA driver found"
-    return f"{driver.version.value}, up to CUDA {_say(driver.cuda)}"
+    offers = f"CUDA unknown ({driver.cuda.note})" if driver.cuda.is_unknown else f"up to CUDA {_say(driver.cuda)}"
+    return f"{driver.version.value}, {offers}"
 
 
 def _torch(environment: Environment) -> str:

@@ -172,12 +172,13 @@ def _rebuild(value: Any, prose: Redactor, command: Redactor) -> Any:
         return type(value)(_rebuild(item, prose, command) for item in value)
     if isinstance(value, Mapping):
         return {_rebuild(key, prose, command): _rebuild(inner, prose, command) for key, inner in value.items()}
-    names = _fields(type(value))
+    kind: Any = type(value)
+    names = _fields(kind)
     if not names:
         return value
     shell = _SHELL if isinstance(value, Advice) else ()
     parts = {n: _rebuild(getattr(value, n), command if n in shell else prose, command) for n in names}
-    return type(value)(**parts)
+    return kind(**parts)
 
 
 @functools.cache

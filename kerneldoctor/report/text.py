@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ..environment import Fact, encode
 
+# Escape sequences in a fact or a rule would move the cursor or retitle the terminal; bidi marks reorder text.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 SHOWN_ITEMS = 3  # of a list value, before "+N more"
 
 
@@ -41,6 +44,11 @@ def fact_text(fact: Fact[Any], limit: int = SHOWN_ITEMS) -> str:
     if fact.is_unknown:
         return f"unknown ({fact.note})"
     return "none" if fact.is_absent else value_text(fact.value, limit)
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey instead of show."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def gib(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..environment import Environment
 from .model import Report
 from .text import listing, plural
 
@@ -20,14 +21,23 @@ def headline(report: Report) -> str:
     if not summary.fine and not summary.info:
         return "No verdict: no check could be decided"
     notes = f", {plural(summary.info, 'note')}" if summary.info else ""
-    return f"Nothing wrong found: {plural(summary.fine, 'check')} fine{notes}, {summary.not_determined} not determined"
+    counts = f"{plural(summary.fine, 'check')} fine{notes}, {summary.not_determined} not determined"
+    return f"Nothing wrong found: {counts}{_lacking(report.environment)}"
+
+
+def _lacking(environment: Environment) -> str:
+    """Health is not fitness: a machine without GPU or torch is well and runs no kernel."""
+    lacks = ["no GPU was found"] if environment.gpus.is_absent or environment.gpus.value == () else []
+    lacks += ["torch is not installed"] if environment.torch.version.is_absent else []
+    lacks += ["torch is a CPU build"] if environment.torch.backend.value == "cpu" else []
+    return f". But {listing(lacks)}, so no GPU kernel runs here" if lacks else ""
 
 
 def _folded(report: Report) -> str:
     shown = [f for f in report.active if f.certainty == "confirmed" and f.severity != "info"]
     rules = {f.rule for f in shown}
     follow = sum(f.explained_by in rules for f in shown)
-    return f", {follow} of them only {'a consequence' if follow == 1 else 'consequences'}" if follow else ""
+    return f" ({follow} of them {'follows' if follow == 1 else 'follow'} from another)" if follow else ""
 
 
 def counts_line(report: Report) -> str:
