@@ -61,6 +61,7 @@ def read_kernels(wheel: Wheel) -> dict[str, Any]:
         "refuses_rocm_layers": any(t.startswith("Unknown device type") for t in texts) and "rocm" not in texts,
         "stable_abi": any("torch-stable-abi" in t for t in texts),
         "noarch": "build_variant_noarch" in names or "noarch_backend_name" in _assigned(wheel),
+        "lists_builds_online": any(_called(call) == "list_repo_tree" for call in wheel.nodes(ast.Call, ("/cli/",))),
         "offline": "HF_HUB_OFFLINE" in names,
         "telemetry_fault": any(map(_passes_empty_agent, wheel.nodes(ast.FunctionDef))),
         "trust": _trust(texts, get_kernel),

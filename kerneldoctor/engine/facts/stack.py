@@ -1,1 +1,220 @@
-"""Which transformers, kernels and huggingface_hub releases agree, and what a name loads today."""
+"""Which transformers, kernels and huggingface_hub releases agree, and what the installed kernels release can do.
+
+Rests on the tables of released packages (rules/tables/*.toml, written by regenerate.py). What an attention name
+loads is in `flash_default`; what is known of single kernel builds in `kernel_builds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...environment import CachedKernel, Fact, absent, known, unknown
+from ..case import Case, derived
+from ..conditions import in_range
+from .releases import accepts, agreement, column, import_obstacle, installed, listed_on, row_of, rows_newest_first
+
+
+@derived("transformers.kernels_range", str)
+def kernels_range(case: Case) -> Fact[str]:
+    """The kernels releases that the installed transformers accepts at run time, as a version specifier.
+
+    Source: is_kernels_available in the released wheel.
+    """
+    gate = column(case, "transformers", "kernels")
+    return known(gate.value or "any release", gate.note) if gate.is_known else gate
+
+
+@derived("transformers.accepts_kernels", bool)
+def accepts_kernels(case: Case) -> Fact[bool]:
+    """Whether transformers lets the installed kernels through; where not, it behaves as if kernels were missing.
+
+    Absent where one of the two is not installed. Source: is_kernels_available in the released wheel.
+    """
+    version = installed(case, "kernels")
+    if version.is_absent:
+        return absent("kernels is not installed")
+    gate = column(case, "transformers", "kernels")
+    if not gate.is_known:
+        return gate
+    if not version.is_known:
+        return unknown(version.note)
+    answer = accepts(str(gate.value), str(version.value))
+    return known(answer, gate.note) if answer is not None else unknown(f"{version.value!r} is no version of kernels")
+
+
+@derived("transformers.kernels_in_range", str)
+def kernels_in_range(case: Case) -> Fact[str]:
+    """The newest known kernels release that works with the installed transformers, huggingface_hub and Python.
+
+    Absent, with the day of the listing, where none is known: newer releases may exist since.
+    """
+    row = row_of(case, "transformers")
+    if row.value is None:
+        return row
+    for _, kernels in rows_newest_first(case, "kernels"):
+        hub = agreement(case, row.value, kernels)
+        if hub is not None and _hub_stays(case, hub):
+            return known(kernels["version"], kernels["source"])
+    wanted = row.value["kernels"] or "any release"
+    return absent(f"no kernels release of {wanted} that fits was listed on {listed_on(case, 'kernels')}")
+
+
+@derived("transformers.newest_for_kernels", str)
+def newest_for_kernels(case: Case) -> Fact[str]:
+    """The newest known transformers release that works with the installed kernels and Python."""
+    row = row_of(case, "kernels")
+    if row.value is None:
+        return row
+    for _, transformers in rows_newest_first(case, "transformers"):
+        if agreement(case, transformers, row.value) is not None:
+            return known(transformers["version"], transformers["source"])
+    return absent(f"no transformers release for kernels {row.value['version']} was listed on " + _day(case))
+
+
+@derived("transformers.agreeing_set", str)
+def agreeing_set(case: Case) -> Fact[str]:
+    """What to give to pip for the newest three that work together here: transformers, kernels and huggingface_hub."""
+    for _, transformers in rows_newest_first(case, "transformers"):
+        for _, kernels in rows_newest_first(case, "kernels"):
+            hub = agreement(case, transformers, kernels)
+            if hub is not None:
+                pins = {"transformers": transformers, "kernels": kernels}
+                text = " ".join(f"{name}=={row['version']}" for name, row in pins.items())
+                return known(f"{text} huggingface_hub=={hub}", f"release tables, listed {_day(case)}")
+    return absent(f"no set that agrees was listed on {_day(case)}")
+
+
+@derived("transformers.imports_with_kernels", bool)
+def imports_with_kernels(case: Case) -> Fact[bool]:
+    """Whether model classes of transformers import with the installed kernels (before 5.13 some do not).
+
+    Absent where one of the two is not installed.
+    """
+    transformers, kernels = row_of(case, "transformers"), row_of(case, "kernels")
+    if installed(case, "kernels").is_absent or transformers.is_absent:
+        return absent("transformers or kernels is not installed")
+    if transformers.value is None:
+        return transformers
+    if not transformers.value["import_demands"]:
+        return known(True, transformers.note)
+    if kernels.value is None:
+        return kernels
+    obstacle = import_obstacle(transformers.value, kernels.value)
+    return known(not obstacle, obstacle or transformers.note)
+
+
+@derived("transformers.hub_range", str)
+def transformers_hub_range(case: Case) -> Fact[str]:
+    """The huggingface_hub releases that transformers accepts; it refuses to import with others."""
+    return column(case, "transformers", "huggingface_hub")
+
+
+@derived("transformers.hub_range_ok", bool)
+def transformers_hub_range_ok(case: Case) -> Fact[bool]:
+    """Whether the installed huggingface_hub is one that transformers accepts."""
+    return _hub_fits(case, "transformers")
+
+
+@derived("kernels.hub_range", str)
+def kernels_hub_range(case: Case) -> Fact[str]:
+    """The huggingface_hub releases that the installed kernels asks for."""
+    return column(case, "kernels", "huggingface_hub")
+
+
+@derived("kernels.hub_range_ok", bool)
+def kernels_hub_range_ok(case: Case) -> Fact[bool]:
+    """Whether the installed huggingface_hub is one that kernels asks for."""
+    return _hub_fits(case, "kernels")
+
+
+@derived("kernels.free_threaded", str)
+def free_threaded(case: Case) -> Fact[str]:
+    """What compiled kernels do under a free-threaded Python before 3.15: "refused" or "crash".
+
+    They use the stable ABI, which such a Python does not offer. Absent for every other Python.
+    """
+    threading, version = case.fact("python.free_threaded"), case.fact("python.version")
+    if threading.value is False or (version.is_known and in_range(version.value, ">=3.15.dev0")):
+        return absent("this Python runs stable-ABI extensions")
+    if not (threading.is_known and version.is_known):
+        return unknown((threading if not threading.is_known else version).note)
+    refused = column(case, "kernels", "free_threaded_refused")
+    return known("refused" if refused.value else "crash", refused.note) if refused.is_known else refused
+
+
+@derived("kernels.offline_fault", bool)
+def offline_fault(case: Case) -> Fact[bool]:
+    """Whether the installed kernels asks the Hub for its list of builds even where HF_HUB_OFFLINE is set."""
+    lists, offline = column(case, "kernels", "lists_builds_online"), column(case, "kernels", "offline")
+    return known(bool(lists.value) and not offline.value, lists.note) if lists.is_known else lists
+
+
+@derived("kernels.refused_offline", tuple[str, ...])
+def refused_offline(case: Case) -> Fact[tuple[str, ...]]:
+    """Cached kernels that cannot be loaded offline: huggingface_hub 1.22 and newer refuses a partial snapshot.
+
+    kernels downloads one variant and, offline, asks for the whole snapshot. Absent where there is none.
+    """
+    needs = (column(case, "kernels", "offline"), column(case, "huggingface_hub", "refuses_partial_snapshots"))
+    if any(fact.is_absent or fact.value is False for fact in needs):
+        return absent("these releases of kernels and huggingface_hub do not refuse partial snapshots")
+    cached = case.fact("huggingface.cached_kernels")
+    doubt = next((fact for fact in (cached, *needs) if not fact.is_known), None)
+    if doubt is not None:
+        return doubt
+    local = case.fact("huggingface.local_kernels").value or ()
+    replaced = {entry.partition("=")[0] for entry in local}
+    kernels: tuple[CachedKernel, ...] = cached.value or ()
+    partial = sorted({k.repo for k in kernels if k.complete is False and k.repo not in replaced})
+    return known(tuple(partial), cached.note) if partial else absent("every cached kernel is complete or replaced")
+
+
+@derived("huggingface.local_kernels_invalid", bool)
+def local_kernels_invalid(case: Case) -> Fact[bool]:
+    """Whether LOCAL_KERNELS has an entry that is not repo=path, which makes every load fail; absent without it."""
+    entries = case.fact("huggingface.local_kernels")
+    if not entries.is_known:
+        return entries
+    return known(any("=" not in entry for entry in entries.value or ()), entries.note)
+
+
+def _hub_fits(case: Case, project: str) -> Fact[bool]:
+    wanted, here = column(case, project, "huggingface_hub"), installed(case, "huggingface_hub")
+    for fact in (wanted, here):
+        if not fact.is_known:
+            return fact
+    answer = in_range(here.value, str(wanted.value))
+    return known(answer, wanted.note) if answer is not None else unknown(f"{here.value!r} is no version")
+
+
+def _hub_stays(case: Case, hub: str) -> bool:
+    """Whether the installed huggingface_hub can stay; true where none is known."""
+    here = installed(case, "huggingface_hub")
+    return not here.is_known or here.value == hub
+
+
+def _day(case: Case) -> str:
+    return listed_on(case, "transformers")
+
+
+_FEATURES: Mapping[str, tuple[str, type, str]] = {
+    "kernels.telemetry_fault": ("telemetry_fault", bool, "Whether it sends a broken header when telemetry is off."),
+    "kernels.repo_type": ("repo_type", str, 'The repository type that it asks the Hub for: "kernel" or "model".'),
+    "kernels.stable_abi": ("stable_abi", bool, "Whether it understands torch-stable-abi builds."),
+    "kernels.arch_check": ("arch_check", bool, "Whether it refuses a build without code for the GPU."),
+    "kernels.metadata_required": ("metadata_required", bool, "Whether a build must carry a full metadata.json."),
+    "kernels.version_required": ("version_required", bool, "Whether get_kernel demands a version or a revision."),
+    "kernels.trust": ("trust", str, 'Whose kernels load by default: "none" (all), "list", "flag".'),
+    "kernels.minver_check": ("minver", str, 'What a too old kernels does: "ignored", "warning", "error".'),
+}
+
+
+def _feature(name: str) -> Callable[[Case], Fact[Any]]:
+    return lambda case: column(case, "kernels", name)
+
+
+for _path, (_column, _kind, _doc) in _FEATURES.items():
+    _compute = _feature(_column)
+    _compute.__doc__ = f"{_doc} Of the installed kernels release; source: its wheel."
+    derived(_path, _kind)(_compute)
