@@ -97,11 +97,13 @@ def _files(host: Host, path: ImportPath) -> Iterator[_File]:
         module = ".".join(filter(None, [*extension.folder.split("/"), extension.stem]))
         for folder in _folders(host, path, extension.folder):
             try:
-                names = [n for n in host.listdir(folder) if n.partition(".")[0] == extension.stem and n.endswith(".so")]
+                inside = host.listdir(folder)
             except ProbeError as error:
                 yield _File(module, folder, extension.distributions, str(error))
                 continue
-            yield from (_File(module, posixpath.join(folder, name), extension.distributions) for name in names)
+            for name in inside:
+                if name.partition(".")[0] == extension.stem and name.endswith(".so"):
+                    yield _File(module, posixpath.join(folder, name), extension.distributions)
 
 
 def _folders(host: Host, path: ImportPath, folder: str) -> tuple[str, ...]:
