@@ -1,5 +1,5 @@
 """Derived facts: pure functions over recorded facts and tables, one module a family. Importing this registers them."""
 
-from . import attention, attention_wheels, driver, extensions, stack, torch
+from . import attention, attention_wheels, driver, extensions, stack, toolchain, torch, torch_libraries
 
-__all__ = ["attention", "attention_wheels", "driver", "extensions", "stack", "torch"]
+__all__ = ["attention", "attention_wheels", "driver", "extensions", "stack", "toolchain", "torch", "torch_libraries"]
