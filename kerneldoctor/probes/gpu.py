@@ -159,20 +159,27 @@ def _gpu(gpu: Mapping[str, Any], source: str) -> Gpu:
 
 def _field(gpu: Mapping[str, Any], name: str, source: str, convert: Callable[[Any], Any]) -> Fact[Any]:
     if gpu.get(name) is not None:
-        return known(convert(gpu[name]), source)
+        try:
+            return known(convert(gpu[name]), source)
+        except (TypeError, ValueError, LookupError):  # a capture may hold anything
+            return unknown(f"{source} answered in no known form")
     number = _error_number(gpu, name)
     return unknown(f"{source} did not say" if number is None else f"{source}: {error_name(number)}")
 
 
 def _error_number(gpu: Mapping[str, Any], name: str) -> int | None:
     """The error of one question, or the one that kept the whole GPU from answering."""
-    number = gpu.get("errors", {}).get(name, gpu.get("error"))
+    errors = gpu.get("errors")
+    number = errors.get(name) if isinstance(errors, dict) else gpu.get("error")
     return number if isinstance(number, int) else None
 
 
 def _cuda_gpu(gpu: Mapping[str, Any]) -> CudaGpu:
-    devices = tuple(MigDevice(uuid, instance) for uuid, instance in gpu.get("mig_devices") or [])
-    return CudaGpu(gpu.get("uuid") or "", gpu.get("name") or "", bool(gpu.get("mig")), devices)
+    try:
+        devices = tuple(MigDevice(str(uuid), int(instance)) for uuid, instance in gpu.get("mig_devices") or [])
+    except (TypeError, ValueError):  # a capture may hold anything
+        devices = ()
+    return CudaGpu(str(gpu.get("uuid") or ""), str(gpu.get("name") or ""), bool(gpu.get("mig")), devices)
 
 
 def _mark_visible(gpus: Fact[tuple[Gpu, ...]], selection: Selection) -> Fact[tuple[Gpu, ...]]:

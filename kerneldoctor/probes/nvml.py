@@ -8,12 +8,14 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from ..errors import ProbeError
 from ..host import CommandResult, Host, RealHost
 
 TIME_LIMIT = 3.0  # seconds; NVML answers in 0.2 s on a healthy machine with 8 GPUs
+
+_MAX_GPUS = 64  # as the child; a capture may say anything
 
 # What `driver.nvml_error` may be. Numbers are NVML's: https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html
 NVML_ERRORS: Mapping[int, str] = {
@@ -101,7 +103,7 @@ def read_answer(raw: Mapping[str, Any]) -> NvmlAnswer:
         if isinstance(line.get("driver"), dict):
             driver = line["driver"]
         if isinstance(line.get("count"), int):
-            count = line["count"]
+            count = min(line["count"], _MAX_GPUS)
         if isinstance(line.get("gpu"), dict):
             gpus.append(line["gpu"])
         if isinstance(line.get("error"), int):
@@ -120,7 +122,8 @@ def error_name(number: int) -> str:
 
 
 def _lines(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for text in cast("list[Any]", raw.get("lines") or []):
+    lines = raw.get("lines")
+    for text in lines if isinstance(lines, list) else []:
         try:
             line = json.loads(text)
         except (TypeError, ValueError):  # a library that prints to stdout, or the half line of a killed child

@@ -80,5 +80,6 @@ def build(folder: Path) -> Path:
     source = folder / "stub.c"
     source.write_text(SOURCE)
     target = folder / "libnvidia-ml.so.1"
-    subprocess.run([gcc, "-shared", "-fPIC", "-w", str(source), "-o", str(target)], check=True)
+    name = f"-Wl,-soname,{target.name}"
+    subprocess.run([gcc, "-shared", "-fPIC", "-w", name, str(source), "-o", str(target)], check=True)
     return target

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 from pathlib import Path
@@ -55,10 +56,8 @@ def test_damaged_cache_is_an_error_or_a_table(real_cache: tuple[bytes, Path], da
     whole = bytearray(real_cache[0])
     for _ in range(data.draw(st.integers(1, 4))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        parse_cache(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
-    except ProbeError as error:
-        assert "ld.so.cache" in str(error)
+    with contextlib.suppress(ProbeError):  # any other exception fails
+        assert isinstance(parse_cache(bytes(whole[: data.draw(st.integers(0, len(whole)))])), dict)
 
 
 def test_order_of_the_loader() -> None:
