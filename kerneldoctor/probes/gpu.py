@@ -6,7 +6,7 @@ not be reached, never after a hang, since it would hang in the same place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,38 +29,38 @@ def probe(scene: Scene) -> dict[str, object]:
     """The `driver`, `gpus` and `visibility` parts."""
     host = scene.host
     files = read_driver_files(host)
-    others = find_other_gpus(host, files.other_pci) or find_apple_gpu(host)
-    if not files.any_trace:
-        driver = _driver(host, files, None, "", "")
-        nvidia: Fact[tuple[Gpu, ...]] = unknown(_WSL_BARE) if files.wsl else absent(_NO_NVIDIA)
-        raw: tuple[Mapping[str, Any], ...] | None = ()
-    else:
-        library = files.nvml.path if files.nvml and not files.nvml.by else ""
-        answer = ask_nvml(host, library)
-        smi_version, smi_gpus = ask_nvidia_smi(host) if answer.error in SMI_MAY_ANSWER else ("", ())
-        driver = _driver(host, files, answer, smi_version, _source(answer, smi_gpus))
-        raw = answer.gpus or smi_gpus or (None if answer.error else ())
-        nvidia = _nvidia_gpus(files, answer, raw, _source(answer, smi_gpus))
+    answer = _ask(host, files) if files.any_trace else None
+    nvidia = _nvidia_gpus(files, answer)
+    driver = _driver(host, files, answer)
     selection = read_visible_devices(
         host.environ.get("CUDA_VISIBLE_DEVICES"),
-        None if raw is None else [_cuda_gpu(gpu) for gpu in raw],
+        _cuda_gpus(nvidia, answer),
         _major(driver.version),
         host.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID",
     )
-    gpus = _join(_mark_visible(nvidia, selection), others)
-    return {"driver": driver, "gpus": gpus, "visibility": _visibility(host, selection, nvidia)}
+    others = find_other_gpus(host, files.other_pci) or find_apple_gpu(host)
+    return {
+        "driver": driver,
+        "gpus": _join(_mark_visible(nvidia, selection), others),
+        "visibility": _visibility(host, selection, nvidia),
+    }
 
 
-def _source(answer: NvmlAnswer, smi_gpus: Sequence[object]) -> str:
-    return "nvidia-smi" if smi_gpus and not answer.gpus else "NVML"
+def _ask(host: Host, files: DriverFiles) -> NvmlAnswer:
+    """NVML's answer, with what nvidia-smi adds where NVML could not be reached."""
+    answer = ask_nvml(host, files.nvml.path if files.nvml and not files.nvml.by else "")
+    if answer.error not in SMI_MAY_ANSWER or answer.gpus:
+        return answer
+    version, gpus = ask_nvidia_smi(host)
+    return replace(answer, driver={"version": version}, gpus=gpus, source="nvidia-smi") if gpus else answer
 
 
-def _driver(host: Host, files: DriverFiles, answer: NvmlAnswer | None, smi_version: str, source: str) -> Driver:
+def _driver(host: Host, files: DriverFiles, answer: NvmlAnswer | None) -> Driver:
     libcuda, linkable, compat = libcuda_facts(host, files.libcuda)
     states = frozenset(g["fabric"] for g in (answer.gpus if answer else ()) if isinstance(g.get("fabric"), int))
     error, text = _error_facts(answer)
     return Driver(
-        version=_version(host, files, answer, smi_version),
+        version=_version(host, files, answer),
         cuda=_driver_cuda(answer),
         kernel_module_loaded=files.module_loaded,
         kernel_module_version=files.module_version,
@@ -86,14 +86,13 @@ def _error_facts(answer: NvmlAnswer | None) -> tuple[Fact[str], Fact[str]]:
     return known(answer.error, "NVML"), known(answer.text, "NVML")
 
 
-def _version(host: Host, files: DriverFiles, answer: NvmlAnswer | None, smi_version: str) -> Fact[str]:
+def _version(host: Host, files: DriverFiles, answer: NvmlAnswer | None) -> Fact[str]:
     """Of the user-space driver. The kernel module's is another fact, since the two may differ."""
     if answer is None:
         return absent(_NO_NVIDIA)
-    if isinstance(answer.driver.get("version"), str):
-        return known(answer.driver["version"], "NVML")
-    if smi_version:
-        return known(smi_version, "nvidia-smi")
+    said = answer.driver.get("version")
+    if isinstance(said, str) and said:
+        return known(said, answer.source)
     by_name = next((f for f in (library_version(host, x) for x in (files.nvml, files.libcuda)) if f.is_known), None)
     if by_name:
         return by_name
@@ -116,12 +115,12 @@ def _major(version: Fact[str]) -> int | None:
     return int(major) if major.isdecimal() else None
 
 
-def _nvidia_gpus(
-    files: DriverFiles, answer: NvmlAnswer, raw: Sequence[Mapping[str, Any]] | None, source: str
-) -> Fact[tuple[Gpu, ...]]:
-    if raw:
-        return known(tuple(_gpu(gpu, source) for gpu in raw), source)
-    if raw is not None:
+def _nvidia_gpus(files: DriverFiles, answer: NvmlAnswer | None) -> Fact[tuple[Gpu, ...]]:
+    if answer is None:
+        return unknown(_WSL_BARE) if files.wsl else absent(_NO_NVIDIA)
+    if answer.gpus:
+        return known(tuple(_gpu(gpu, answer.source) for gpu in answer.gpus), answer.source)
+    if not answer.error:
         return absent("NVML lists no GPU")
     numbered = sum(n.removeprefix("/dev/nvidia").isdecimal() for n in files.nodes)
     on_bus = files.nvidia_pci.value or 0
@@ -172,6 +171,13 @@ def _error_number(gpu: Mapping[str, Any], name: str) -> int | None:
     errors = gpu.get("errors")
     number = errors.get(name) if isinstance(errors, dict) else gpu.get("error")
     return number if isinstance(number, int) else None
+
+
+def _cuda_gpus(nvidia: Fact[tuple[Gpu, ...]], answer: NvmlAnswer | None) -> list[CudaGpu] | None:
+    """What the reading of CUDA_VISIBLE_DEVICES needs; None where the GPUs cannot be told."""
+    if answer is not None and answer.gpus:
+        return [_cuda_gpu(gpu) for gpu in answer.gpus]
+    return [] if nvidia.is_absent else None
 
 
 def _cuda_gpu(gpu: Mapping[str, Any]) -> CudaGpu:

@@ -60,6 +60,7 @@ class NvmlAnswer:
     text: str = ""  # in words
     driver: Mapping[str, Any] = field(default_factory=dict)  # as nvml_child writes it
     gpus: tuple[Mapping[str, Any], ...] = ()
+    source: str = "NVML"  # or "nvidia-smi", where that had to answer
 
 
 def ask_nvml(host: Host, library: str = "") -> NvmlAnswer:

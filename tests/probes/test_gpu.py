@@ -123,6 +123,7 @@ def test_container_without_gpus_flag() -> None:
     assert driver.nvml_error.value == "library_not_found"
     assert gpus.is_absent
     assert "/dev/nvidia" in gpus.note
+    assert visibility.count.value == 0
     no_fact_was_left_out(driver, visibility)
 
 
@@ -227,6 +228,7 @@ def test_wsl_with_a_gpu_of_another_make_is_no_nvml_error() -> None:
     driver, gpus, visibility = look(FakeHost(files={"/dev/dxg": None, "/sys/module/": ""}))
     assert driver.nvml_error.is_absent
     assert gpus.is_unknown
+    assert visibility.count.is_unknown
     no_fact_was_left_out(driver, visibility)
 
 
