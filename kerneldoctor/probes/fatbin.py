@@ -55,6 +55,8 @@ def _walk(elf: ElfFile, at: int, end: int, deadline: float) -> Iterator[str]:
             continue
         if time.monotonic() > deadline:
             raise ProbeError(f"{elf.path}: reading the list of GPU code took more than {TIME_LIMIT:g} s")
+        if at + header + size > end:
+            raise ProbeError(f"{elf.path} is damaged: its GPU code does not fit into its section")
         padding = 0
         yield from _entries(elf, at + header, at + header + size)
         at += max(16, header + size)
@@ -63,7 +65,7 @@ def _walk(elf: ElfFile, at: int, end: int, deadline: float) -> Iterator[str]:
 def _entries(elf: ElfFile, at: int, end: int) -> Iterator[str]:
     while at + _ENTRY_HEADER <= end:
         kind, _, header, size, arch, flags = struct.unpack("<HHIQ12xI8xQ", elf.read(at, _ENTRY_HEADER))
-        if header < _ENTRY_HEADER:
+        if header < _ENTRY_HEADER or at + header + size > end:
             raise ProbeError(f"{elf.path}: its GPU code has a layout that is not known")
         if kind in (_PTX, _CUBIN):
             suffix = "a" if flags & _SPECIFIC else "f" if flags & _FAMILY else ""
