@@ -1,5 +1,27 @@
 """Derived facts: pure functions over recorded facts and tables, one module a family. Importing this registers them."""
 
-from . import attention, attention_wheels, driver, extensions, stack, toolchain, torch, torch_libraries
+from . import (
+    attention,
+    attention_wheels,
+    driver,
+    extensions,
+    flash_default,
+    kernel_builds,
+    stack,
+    toolchain,
+    torch,
+    torch_libraries,
+)
 
-__all__ = ["attention", "attention_wheels", "driver", "extensions", "stack", "toolchain", "torch", "torch_libraries"]
+__all__ = [
+    "attention",
+    "attention_wheels",
+    "driver",
+    "extensions",
+    "flash_default",
+    "kernel_builds",
+    "stack",
+    "toolchain",
+    "torch",
+    "torch_libraries",
+]
