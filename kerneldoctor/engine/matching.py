@@ -80,7 +80,11 @@ def _missing(when: Condition, case: Case) -> tuple[str, ...]:
     paths: dict[str, None] = {}
     for leaf in undecided(when, case):
         for path in _paths(leaf):
-            paths |= dict.fromkeys(p for p, fact in case.basis(path).items() if fact.is_unknown)
+            doubts = [p for p, fact in case.basis(path).items() if fact.is_unknown]
+            # A derived fact can be unknown although all it rests on is known: a release that no table holds.
+            if not doubts and case.fact(path).is_unknown:
+                doubts = [path]
+            paths |= dict.fromkeys(doubts)
     return tuple(paths)
 
 

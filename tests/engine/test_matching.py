@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import kerneldoctor.engine.facts  # noqa: F401 - registers the derived facts
 from kerneldoctor.engine.case import Case, Kernel, Workload
 from kerneldoctor.engine.loading import rule_from_json
 from kerneldoctor.engine.matching import judge
@@ -63,6 +64,16 @@ def test_a_blank_machine_makes_no_possible_finding_but_says_what_is_not_determin
     judgement = judge([rule(when=both)], Case(Environment()))
     assert judgement.findings == ()
     assert judgement.undetermined == {"KD1001": ("torch.cuda", "driver.version")}
+
+
+def test_a_release_that_no_table_holds_is_not_determined_and_never_fine() -> None:
+    about = {"fact": "transformers.accepts_kernels", "is": False}
+    packages = {
+        name: Package(version=known(v, "METADATA")) for name, v in (("transformers", "9.0"), ("kernels", "1.0"))
+    }
+    judgement = judge([rule(when=about)], Case(Environment(packages=Packages(packages, True, "t"))))
+    assert judgement.fine == ()
+    assert judgement.undetermined == {"KD1001": ("transformers.accepts_kernels",)}
 
 
 def test_rules_about_a_kernel_or_workload_wait_until_one_is_named() -> None:
