@@ -146,7 +146,7 @@ def _json(report: Report) -> str:
 def _console(report: Report, may_color: bool, verbose: bool, quiet: bool) -> str:
     from .report.console import Style, render
 
-    dull = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+    dull = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
     return render(report, Style(_width(), may_color and not dull, verbose, quiet))
 
 
@@ -192,9 +192,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         # The reader has gone; closing stdout at exit must not fail once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
-    except Exception as error:  # the outermost frame: our own bug must end in one line that helps
+    except Exception as error:  # noqa: BLE001 - the outermost frame: our own bug must end in one line that helps
         if os.environ.get("KERNELDOCTOR_DEBUG") == "1":
-            raise
+            import traceback
+
+            traceback.print_exc()
         return _complain(
             f"internal error ({type(error).__name__}: {error}): please report it to {ISSUES} with the output of the "
             f"same command under KERNELDOCTOR_DEBUG=1 and the file of `{PROGRAM} scan --capture FILE`",

@@ -1,7 +1,7 @@
 """The report for a person at a terminal or behind a pipe: verdict, machine, findings, what is not determined.
 
 Lays out and colours; decides nothing. Commands and paths are never broken across lines, so that they can be copied.
-Needs rich, so nothing imports this module but the console format.
+rich is imported for colour only: a page for a pipe is a plain text, and rich costs as much as a small scan.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from ..engine.model import Advice, Finding, Severity
 from .doubt import Doubt, doubts, missing_text
@@ -20,6 +18,9 @@ from .machine import machine_lines
 from .model import Report
 from .text import plural, printable, value_text
 from .verdict import counts_line, headline, knowledge_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _STYLE: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _SHOWN_FACTS = 4
@@ -50,17 +51,7 @@ class _Page:
         self._style = style
         self._width = min(max(style.width, NARROWEST), WIDEST)
         self._out = io.StringIO()
-        self._console = Console(
-            file=self._out,
-            width=self._width,
-            force_terminal=style.color,
-            color_system="standard" if style.color else None,
-            no_color=not style.color,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            legacy_windows=False,
-        )
+        self._console = _console(self._out, self._width) if style.color else None
 
     def text(self) -> str:
         """Everything, in reading order."""
@@ -181,20 +172,44 @@ class _Page:
             self._paragraph("  ", f"{path} = {text}" + (f"  [{note}]" if note else ""))
 
     def _line(self, text: str = "", style: str = "") -> None:
-        self._console.print(Text(printable(text), style), soft_wrap=True)
+        self._print((printable(text), style))
 
     def _whole(self, label: str, text: str, style: str = "") -> None:
         """Lines that may be longer than the page: what is copied must stay in one piece."""
         for line in printable(text).splitlines():
-            self._console.print(Text.assemble((label, "dim"), (line, style)), soft_wrap=True)
+            self._print((label, "dim"), (line, style))
             label = " " * len(label)
 
     def _paragraph(self, label: str, text: str, style: str = "", label_style: str = "") -> None:
         """Text beside a label, wrapped between words."""
-        room = self._width - len(label)
-        for line in _wrap(printable(text).split(), room):
-            self._console.print(Text.assemble((label, label_style), (line, style)), soft_wrap=True)
+        for line in _wrap(printable(text).split(), self._width - len(label)):
+            self._print((label, label_style), (line, style))
             label = " " * len(label)
+
+    def _print(self, *parts: tuple[str, str]) -> None:
+        """One line of (text, style) parts."""
+        if self._console is None:
+            self._out.write("".join(text for text, _ in parts).rstrip() + "\n")
+            return
+        from rich.text import Text
+
+        self._console.print(Text.assemble(*parts), soft_wrap=True)
+
+
+def _console(out: io.StringIO, width: int) -> Console:
+    from rich.console import Console
+
+    return Console(
+        file=out,
+        width=width,
+        force_terminal=True,
+        color_system="standard",
+        no_color=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
 
 
 def _wrap(words: Iterable[str], room: int) -> list[str]:

@@ -49,6 +49,8 @@ _TRADE = frozenset(
 _NO_HOME = frozenset(
     ("", "/", "/usr", "/tmp", "/var", "/opt", "/etc", "/bin", "/lib", "/home", "/mnt", "/srv", "/dev", "/proc", "/sys")
 )
+USER, HOST = "<user>", "<host>"  # what stands for a name in prose
+CAPTURED_HOME = "/home/user"  # absolute, because probes walk up and down from it when a capture is replayed
 _SHELL = ("command", "verify", "undo")  # what of an Advice is typed into a shell
 _WORD_LENGTH = 4  # a shorter name is replaced only where it is a whole folder name: "max" and "art" are words
 _FOLDER_LENGTH = 3  # a shorter one only directly below /home: "c" and "go" are folders of anybody
@@ -108,10 +110,10 @@ def identity_from(environ: Mapping[str, str], homes: Iterable[str], hosts: Itera
 class Redactor:
     """Replaces secrets, homes, users and hosts in texts."""
 
-    def __init__(self, identity: Identity, user: str = "<user>", host: str = "<host>") -> None:
-        self._user = user
+    def __init__(self, identity: Identity, user: str = USER, host: str = HOST, home: str = "~") -> None:
+        self._user, self._host = user, host
         self._names: list[tuple[re.Pattern[str], str]] = []
-        self._homes = [(pattern, "~") for home in identity.homes if (pattern := _home_pattern(home))]
+        self._homes = [(pattern, home) for one in identity.homes if (pattern := _home_pattern(one))]
         names = {**dict.fromkeys(identity.hosts, host), **dict.fromkeys(identity.users, user)}
         # Longest first: in "alice-laptop" the host is the whole, not what is left beside the user.
         for name in sorted(names, key=lambda name: (-len(name), name)):
@@ -137,7 +139,8 @@ class Redactor:
             text = _SOMEBODYS_HOME.sub(self._other_home, text)
         for pattern, into in self._names:
             text = pattern.sub(lambda _, into=into: into, text)  # type: ignore[misc]
-        return text
+        # Facts that were read from a redacted file already hold the words for prose.
+        return text.replace(USER, self._user).replace(HOST, self._host)
 
     def _other_home(self, match: re.Match[str]) -> str:
         name = match["name"]
@@ -186,7 +189,7 @@ def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
 
-_CAPTURED = re.compile(
+_CAPTURED = (
     r"(?:CUDA|NVIDIA|NV_|NVCC|HF_|HUGGING|TRANSFORMERS|KERNELS?_|LOCAL_KERNELS|USE_|DISABLE_|DO_NOT_TRACK|TORCH|PYTORCH|"
     r"TRITON|FLASH|XFORMERS|LD_|PATH$|PYTHON|VIRTUAL_ENV|CONDA_|XDG_|HOME$|USER$|LOGNAME$|HOSTNAME$|CC$|CXX$|CPATH$|"
     r"C_INCLUDE_PATH$|LIBRARY_PATH$|MAX_JOBS|NCCL|ROCM|ROCR|HIP_|HSA_|ZE_|ONEAPI|WSL|SINGULARITY|APPTAINER|container$|"
@@ -198,7 +201,7 @@ _SECRET_VARIABLE = re.compile(rf"(?i){_SECRET_NAME}|_key$|proxy")
 
 def captured_variable(name: str) -> bool:
     """Whether a variable goes into a capture: those that decide how GPU software behaves, nothing private."""
-    return _CAPTURED.match(name) is not None
+    return re.match(_CAPTURED, name) is not None
 
 
 def redact_capture(document: Mapping[str, Any], identity: Identity | None) -> dict[str, Any]:
@@ -211,7 +214,11 @@ def redact_capture(document: Mapping[str, Any], identity: Identity | None) -> di
         for name, value in document["environ"].items()
     }
     cleaned = {**document, "environ": environ}
-    return cast("dict[str, Any]", redact_json(cleaned, Redactor(identity))) if identity is not None else cleaned
+    return (
+        cast("dict[str, Any]", redact_json(cleaned, Redactor(identity, home=CAPTURED_HOME)))
+        if identity is not None
+        else cleaned
+    )
 
 
 def _longest_first(names: Iterable[str]) -> tuple[str, ...]:
@@ -221,9 +228,11 @@ def _longest_first(names: Iterable[str]) -> tuple[str, ...]:
 
 def _spellings(name: str) -> str:
     """A name as it may be written: as it is, percent-encoded, or as UTF-8 bytes read as Latin-1 (in captures)."""
-    import urllib.parse
+    forms = {name}
+    if not re.fullmatch(r"[\w./~-]+", name, re.ASCII):
+        import urllib.parse
 
-    forms = {name, urllib.parse.quote(name), name.encode("utf-8", "surrogateescape").decode("latin-1")}
+        forms |= {urllib.parse.quote(name), name.encode("utf-8", "surrogateescape").decode("latin-1")}
     return "|".join(sorted(map(re.escape, forms), key=len, reverse=True))
 
 

@@ -204,10 +204,10 @@ def test_a_capture_keeps_switches_and_no_secrets() -> None:
     cleaned = redact_capture(document, ALICE)
     assert cleaned["environ"] == {
         "HF_TOKEN": "<secret>",
-        "HF_HOME": "~/.cache/huggingface",
+        "HF_HOME": "/home/user/.cache/huggingface",
         "https_proxy": "<secret>",
         "CUDA_VISIBLE_DEVICES": "0,1",
     }
-    assert cleaned["answers"] == {'run ["~/venv/bin/python"]': {"is": [0, "<user> on <host>", "", ""]}}
+    assert cleaned["answers"] == {'run ["/home/user/venv/bin/python"]': {"is": [0, "<user> on <host>", "", ""]}}
     assert redact_capture(document, None)["environ"]["HF_TOKEN"] == "<secret>"
     assert redact_capture(document, None)["environ"]["HF_HOME"] == "/home/alice/.cache/huggingface"

@@ -1,0 +1,141 @@
+"""The Python API behind the commands."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+import kerneldoctor
+from kerneldoctor import api
+from kerneldoctor.errors import EnvironmentFileError, UsageError
+from kerneldoctor.report.model import Ignore
+from tests.fake_host import FakeHost
+from tests.report.samples import BROKEN, HEALTHY, RULES
+
+
+def test_scan_of_given_facts() -> None:
+    report = kerneldoctor.scan(env=BROKEN, rules=[RULES], ignore=["TST2001=known"], redact=False)
+    assert isinstance(report, kerneldoctor.Report)
+    assert "TST1001" in {finding.rule for finding in report.findings}
+    assert report.environment == BROKEN
+    assert report.summary.ignored == 1
+
+
+def test_scan_is_redacted_unless_told_otherwise() -> None:
+    assert "alice" not in json.dumps(kerneldoctor.scan(env=BROKEN).to_json())
+
+
+def test_the_date_decides_on_ignore_entries() -> None:
+    for today, state in ((datetime.date(2026, 12, 1), "used"), (datetime.date(2027, 1, 1), "expired")):
+        report = kerneldoctor.scan(
+            env=BROKEN, rules=[RULES], ignore=[Ignore("TST1001", "x", "2026-12-31")], today=today
+        )
+        assert [use.state for use in report.ignores] == [state]
+        assert report.date == today.isoformat()
+
+
+def test_what_the_package_promises_is_there() -> None:
+    assert sorted(kerneldoctor.__all__) == kerneldoctor.__all__
+    for name in kerneldoctor.__all__:
+        assert getattr(kerneldoctor, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'scam'"):
+        _ = kerneldoctor.scam  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("KD1001=see ticket 7", Ignore("KD1001", "see ticket 7")),
+        (" KD1001 = a=b; c ;until=2027-01-31", Ignore("KD1001", "a=b; c", "2027-01-31")),
+        ("https://example.org/issues?id", None),
+        ("=x", None),
+        ("KD1001=;until=2027-01-31", None),
+        ("KD1001=x;until=2027-02-30", None),
+        ("KD1001=x;until=", None),
+    ],
+)
+def test_ignore_entries(text: str, expected: Ignore | None) -> None:
+    if expected is None:
+        with pytest.raises(UsageError, match="--ignore"):
+            api.parse_ignore(text)
+    else:
+        assert api.parse_ignore(text) == expected
+
+
+class TestWriteText:
+    def test_replaces_the_whole_file_and_leaves_no_scratch(self, tmp_path: Path) -> None:
+        target = tmp_path / "report.json"
+        target.write_text("old")
+        api.write_text(str(target), "new")
+        assert target.read_text() == "new"
+        assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
+
+    def test_follows_a_link(self, tmp_path: Path) -> None:
+        (tmp_path / "link").symlink_to(tmp_path / "real")
+        api.write_text(str(tmp_path / "link"), "text")
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "real").read_text() == "text"
+
+    def test_a_new_file_has_the_usual_rights(self, tmp_path: Path) -> None:
+        old = os.umask(0o022)
+        try:
+            api.write_text(str(tmp_path / "report.txt"), "x")
+        finally:
+            os.umask(old)
+        assert stat.S_IMODE((tmp_path / "report.txt").stat().st_mode) == 0o644
+
+    def test_what_was_there_survives_a_failure(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        target = tmp_path / "report.json"
+        target.write_text("old")
+
+        def full(self: Path, text: str, encoding: str) -> int:
+            with open(self, "w", encoding=encoding) as file:
+                file.write(text[:1])
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Path, "write_text", full)
+        with pytest.raises(UsageError, match=r"cannot write .*report.json: No space left on device"):
+            api.write_text(str(target), "new")
+        assert target.read_text() == "old"
+        assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
+
+    def test_a_device_is_written_not_replaced(self) -> None:
+        api.write_text("/dev/null", "x")
+        assert Path("/dev/null").is_char_device()
+
+
+def test_an_enormous_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "env.json"
+    with path.open("wb") as file:
+        file.truncate(api.ENV_LIMIT + 1)
+    with pytest.raises(EnvironmentFileError, match="larger than 64 MiB"):
+        api.load_environment(str(path))
+
+
+def test_environment_and_report_are_both_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    for document in (HEALTHY.to_json(), kerneldoctor.scan(env=HEALTHY, redact=False).to_json()):
+        path.write_text(json.dumps(document))
+        assert api.load_environment(str(path)) == HEALTHY
+
+
+def test_identity_comes_from_variables_and_files() -> None:
+    host = FakeHost(
+        files={"/proc/sys/kernel/hostname": "node17.example\n", "/mnt/nfs/alice/": ""},
+        links={"/home/alice": "/mnt/nfs/alice"},
+        environ={"HOME": "/home/alice", "LOGNAME": "alice"},
+    )
+    identity = api.find_identity(host)
+    assert identity.users == ("alice",)
+    assert identity.hosts == ("node17.example", "node17")
+    assert set(identity.homes) == {"/home/alice", "/mnt/nfs/alice"}
+    assert not host.asked, "no program is run for it"
+
+
+def test_identity_of_a_machine_that_tells_nothing() -> None:
+    assert api.find_identity(FakeHost()) == api.find_identity(FakeHost(environ={"HOME": "", "USER": "root"}))
