@@ -90,7 +90,7 @@ def flash_attn_3_supported(case: Case) -> Fact[Any]:
 
     https://github.com/Dao-AILab/flash-attention#flashattention-3-beta-release
     """
-    capability = case.fact("gpu.compute_capability")
+    capability = _capability(case)
     if capability.is_known and str(capability.value).startswith("8."):
         return unknown("the README asks for compute capability 9.0, some builds hold code for 8.x")
     return _capability_fact(case, lambda major, _minor: major == 9)
@@ -114,7 +114,7 @@ def flash_attn_2_has_code(case: Case) -> Fact[Any]:
     Code for 8.0 on Orin (8.7) is unknown: NVIDIA promises it between GPUs of one major, users saw it fail
     (https://github.com/Dao-AILab/flash-attention/issues/1146).
     """
-    capability = case.fact("gpu.compute_capability")
+    capability = _capability(case)
     if not capability.is_known:
         return capability
     answers = {supports_gpu(archs, str(capability.value)) for archs, _ in _code(case)}
@@ -129,7 +129,7 @@ def flash_attn_2_has_code(case: Case) -> Fact[Any]:
 @derived("gpu.flash_attn_2_orin_code_missing", bool)
 def flash_attn_2_orin_code_missing(case: Case) -> Fact[Any]:
     """Whether this is a Jetson Orin (8.7) and the installed flash-attn 2 holds no code of exactly that capability."""
-    capability = case.fact("gpu.compute_capability")
+    capability = _capability(case)
     if not capability.is_known:
         return capability
     if capability.value != "8.7":
@@ -190,9 +190,9 @@ def flash_attn_4_dependencies_ok(case: Case) -> Fact[Any]:
 
 def _dependencies(row: Row) -> Iterable[tuple[str, str]]:
     below = row.get("cutlass_dsl_below")
-    yield "nvidia-cutlass-dsl", str(row["cutlass_dsl_declared"]) + (f",<{below}" if below else "")
-    yield "quack-kernels", str(row["quack_declared"])
-    yield "apache-tvm-ffi", str(row["tvm_ffi_declared"])
+    yield "nvidia-cutlass-dsl", str(row["cutlass_dsl"]) + (f",<{below}" if below else "")
+    yield "quack-kernels", str(row["quack"])
+    yield "apache-tvm-ffi", str(row["tvm_ffi"])
 
 
 def _quack_fault(case: Case) -> Fact[Any]:
@@ -215,8 +215,15 @@ def _release(case: Case, name: str) -> Row | Fact[Any]:
     return unknown(f"{version.value} is in no row of the table {name}_releases")
 
 
+def _capability(case: Case) -> Fact[Any]:
+    """The compute capability of a GPU that CUDA programs see."""
+    if case.fact("gpu.visible").value is False:
+        return absent("CUDA_VISIBLE_DEVICES hides this GPU")
+    return case.fact("gpu.compute_capability")
+
+
 def _capability_fact(case: Case, allows: Any, source: str = "compute capability") -> Fact[Any]:
-    capability = case.fact("gpu.compute_capability")
+    capability = _capability(case)
     if not capability.is_known:
         return capability
     parsed = parse_version(str(capability.value))
