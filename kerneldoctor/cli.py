@@ -75,6 +75,8 @@ def scan(
     from . import api
     from .report.model import exit_code
 
+    if deep and not quiet and sys.stderr.isatty():
+        click.echo("importing torch and flash-attn in a child process, up to 90 s ...", err=True)
     report = api.scan(
         python=python, deep=deep, env=env, capture=capture, replay=replay, rules=folders, ignore=ignore,
         redact=not no_redact,

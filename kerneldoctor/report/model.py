@@ -76,6 +76,7 @@ class Report:
     fine: tuple[str, ...]  # rule ids
     undetermined: Mapping[str, tuple[str, ...]]  # rule id to the facts that would settle it
     titles: Mapping[str, str]  # of the undetermined rules
+    out_of_scope: tuple[str, ...]  # rules about a kernel or a workload that nobody named
     ignores: tuple[IgnoreUse, ...]
     summary: Summary
     knowledge: Knowledge
@@ -108,6 +109,7 @@ class Report:
                 {"rule": rule, "title": self.titles.get(rule, ""), "missing": list(facts)}
                 for rule, facts in self.undetermined.items()
             ],
+            "out_of_scope": list(self.out_of_scope),
             "ignores": [{**asdict(use.ignore), "state": use.state} for use in self.ignores],
             "environment": self.environment.to_json(),
         }
@@ -130,6 +132,7 @@ def build_report(
         fine=judgement.fine,
         undetermined=judgement.undetermined,
         titles={rule: by_id[rule].name.replace("-", " ") for rule in judgement.undetermined if rule in by_id},
+        out_of_scope=judgement.out_of_scope,
         ignores=uses,
         summary=_summarise(environment, judgement, [use.ignore for use in uses if use.state == "used"]),
         knowledge=Knowledge(version, len(by_id), max((rule.added for rule in by_id.values()), default="")),

@@ -53,4 +53,6 @@ def knowledge_line(report: Report) -> str:
     """What judged, and how old it is."""
     knowledge = report.knowledge
     newest = f", the newest of {knowledge.newest}" if knowledge.newest else ""
-    return f"kerneldoctor {knowledge.version}, {plural(knowledge.rules, 'rule')}{newest}"
+    other = len(report.out_of_scope)
+    aside = f"; {plural(other, 'rule')} about a kernel or workload that was not named" if other else ""
+    return f"kerneldoctor {knowledge.version}, {plural(knowledge.rules, 'rule')}{newest}{aside}"

@@ -84,6 +84,11 @@ def test_color_only_when_asked_for() -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
 
 
+def test_rules_that_were_not_asked_are_told_apart_from_fine_ones() -> None:
+    page = render(replace(make_report(HEALTHY), out_of_scope=("KD2101", "KD2102")), Style(width=120))
+    assert "; 2 rules about a kernel or workload that was not named\n" in page
+
+
 def test_markup_in_facts_is_text() -> None:
     odd = replace(
         HEALTHY, system=replace(HEALTHY.system, distribution=known("[red]Odd :smile: OS[/red]", "os-release"))
