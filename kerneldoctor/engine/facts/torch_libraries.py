@@ -1,4 +1,4 @@
-"""The libraries that torch's wheels bring, against others that come first or lie over them. Pure functions over facts."""
+"""The libraries that torch brings, against others that come first or lie over them. Pure functions over facts."""
 
 from __future__ import annotations
 
