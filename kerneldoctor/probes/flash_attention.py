@@ -49,7 +49,7 @@ def _second(scene: Scene, path: ImportPath) -> FlashAttention:
         section = blank(FlashAttention, absent(why))
     else:
         section = _described(scene, distribution, place, "flash_attn")
-    return _with(scene, section, _kind(scene, kind, why, distribution), "flash_attn", place)
+    return _with(scene, section, _kind(scene, path, kind, why, distribution), "flash_attn", place)
 
 
 def _kind_of_second(
@@ -89,7 +89,7 @@ def _third(scene: Scene, path: ImportPath) -> FlashAttention:
     else:
         kind, why = "stub", f"{place.path} without a compiled part"
     name = posixpath.basename(place.path).split(".")[0] if place else "flash_attn_interface"
-    return _with(scene, section, _kind(scene, kind, why, distribution), name, place)
+    return _with(scene, section, _kind(scene, path, kind, why, distribution), name, place)
 
 
 def _fourth(scene: Scene, path: ImportPath) -> FlashAttention:
@@ -112,7 +112,7 @@ def _fourth(scene: Scene, path: ImportPath) -> FlashAttention:
         section = _described(scene, distribution, None, "")
         kind, why = ("complete", folder) if folder else ("metadata_only", "metadata without flash_attn/cute")
     place = Importable("", folder, "package") if folder else None
-    return _with(scene, section, _kind(scene, kind, why, distribution), "flash_attn/cute", place)
+    return _with(scene, section, _kind(scene, path, kind, why, distribution), "flash_attn/cute", place)
 
 
 def _described(scene: Scene, distribution: Distribution | None, place: Importable | None, what: str) -> FlashAttention:
@@ -223,7 +223,9 @@ def _with(
     return replace(section, kind=kind, providers=_owners(scene, name), location=location)
 
 
-def _kind(scene: Scene, kind: str, why: str, distribution: Distribution | None) -> Fact[str]:
+def _kind(scene: Scene, path: ImportPath, kind: str, why: str, distribution: Distribution | None) -> Fact[str]:
+    if distribution is None and path.gap and kind != "namespace_only":
+        return unknown(path.gap)
     if kind == "metadata_only" and distribution is not None:
         marked = distributions.editable_names(scene.host, scene.target.sys_path)
         if distributions.editable(scene.host, distribution, marked).value:

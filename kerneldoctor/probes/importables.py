@@ -45,6 +45,11 @@ class ImportPath:
             except ProbeError as error:
                 self._refused.append(str(error))
 
+    @property
+    def gap(self) -> str:
+        """Why a folder of the path could not be listed; "" when all could. What is not found is then not absent."""
+        return self._refused[0] if self._refused else ""
+
     def names(self) -> list[tuple[str, tuple[str, ...]]]:
         """Each folder with the names in it."""
         return self._roots
@@ -60,7 +65,7 @@ class ImportPath:
 
     def nothing(self, what: str) -> Fact[Any]:
         """The fact for a thing that was not found: absent, or unknown where a folder could not be listed."""
-        return unknown(self._refused[0]) if self._refused else absent(f"no {what} on the path of this Python")
+        return unknown(self.gap) if self.gap else absent(f"no {what} on the path of this Python")
 
 
 def assigned(host: Host, file: str) -> dict[str, str | bool]:

@@ -39,12 +39,18 @@ def look(scene: Scene, path: ImportPath) -> Torch:
     return replace(
         torch,
         installer=distributions.installer(scene.host, distribution) if distribution else absent("no metadata of torch"),
-        metadata_missing=known(distribution is None, "metadata folders"),
+        metadata_missing=_metadata_missing(path, distribution),
         source_shadowed=known(len([p for p in places if p.kind != "namespace"]) > 1, "folders named torch on the path"),
         duplicate_companions=_or_unknown(lambda: known(companions.duplicates(scene.distributions), "metadata folders")),
         missing_companions=_missing_companions(scene, distribution),
         triton_ptxas_version=_triton_ptxas(scene, path),
     )
+
+
+def _metadata_missing(path: ImportPath, distribution: Distribution | None) -> Fact[bool]:
+    if distribution is None and path.gap:
+        return unknown(path.gap)
+    return known(distribution is None, "metadata folders")
 
 
 def _or_unknown(look: Any) -> Fact[Any]:
