@@ -129,6 +129,8 @@ def main(arguments: list[str]) -> None:
             answer = {"raised": text(error)}
         faulthandler.cancel_dump_traceback_later()
         journal.write(step=step, answer=answer)
+        if step == "torch" and "raised" in answer:
+            break  # every other step would meet the same error
     journal.write(finished=True)
     os._exit(0)  # what the imported modules do at exit is of no interest and may hang
 
