@@ -8,11 +8,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...environment import Fact, absent, known, unknown
+from ...environment import Extension, Fact, absent, known, unknown
 from ..case import Case, derived
 from ..conditions import parse_version
 
 _CUDART = re.compile(r"libcudart\.so\.(\d+)")
+
+
+@derived("extension.public_version", str)
+def public_version(case: Case) -> Fact[Any]:
+    """The version of the extension's distribution without its local label: what an index knows it by."""
+    version = case.fact("extension.version")
+    return known(str(version.value).partition("+")[0], version.note) if version.is_known else version
 
 
 @derived("extension.torch_symbols_ok", bool)
@@ -41,7 +48,8 @@ def cxx11_abi_matches(case: Case) -> Fact[Any]:
 def cudart_major_ok(case: Case) -> Fact[Any]:
     """Whether the CUDA runtime that the extension links is loaded by torch or found on the library path.
 
-    Each CUDA major has its own libcudart.so.N, and torch's wheels bring one.
+    Each CUDA major has its own libcudart.so.N, and torch's wheels bring one. A distribution that carries a file per
+    CUDA (bitsandbytes) picks the one that fits, so a fitting sibling makes the others fine.
     """
     needed, cuda = case.fact("extension.cudart_major"), case.fact("torch.cuda")
     if needed.is_absent:
@@ -52,6 +60,8 @@ def cudart_major_ok(case: Case) -> Fact[Any]:
         return absent("torch brings no CUDA runtime")
     if _major(cuda.value) == needed.value:
         return known(True, f"libcudart.so.{needed.value} comes with torch")
+    if any(item.cudart_major.value == _major(cuda.value) for item in _siblings(case)):
+        return known(True, "another file of the same distribution fits and is chosen at run time")
     elsewhere = case.fact("toolkit.cudart")
     if elsewhere.is_unknown:
         return unknown(f"a libcudart.so.{needed.value} outside of torch may be on the library path: {elsewhere.note}")
@@ -90,9 +100,22 @@ def abi_tag_ok(case: Case) -> Fact[Any]:
         return tag if tag.is_unknown else python
     if python.is_absent:
         return absent("no CPython")
+    if any(item.abi_tag.value == python.value for item in _siblings(case) if item.module == _module(case)):
+        return known(True, "a file for this Python lies beside it")
     if tag.value == "abi3":
         return known(not str(python.value).endswith("t"), f"abi3 on {python.value}")
     return known(tag.value == python.value, f"built for {tag.value}, running {python.value}")
+
+
+def _module(case: Case) -> Any:
+    return case.fact("extension.module").value
+
+
+def _siblings(case: Case) -> list[Extension]:
+    """Every extension of the same distribution, the one in question included."""
+    own = case.fact("extension.distribution")
+    listed: tuple[Extension, ...] = case.fact("extensions").value or ()
+    return [item for item in listed if own.is_known and item.distribution.value == own.value]
 
 
 def _at_least(case: Case, needed_path: str, offered_path: str) -> Fact[Any]:
