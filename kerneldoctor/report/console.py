@@ -66,8 +66,8 @@ class _Page:
             if style.verbose:
                 self._facts()
             self._line()
-            self._line(counts_line(report), "dim")
-            self._line(knowledge_line(report), "dim")
+            self._paragraph("", counts_line(report), "dim")
+            self._paragraph("", knowledge_line(report), "dim")
         return self._out.getvalue()
 
     def _verdict(self) -> None:

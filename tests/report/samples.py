@@ -97,7 +97,7 @@ HEALTHY = replace(
         cuda=known("13.0", "torch/version.py"),
         archs=known(("7.5", "8.0", "8.6", "9.0", "10.0", "12.0+PTX"), "table of releases"),
     ),
-    packages=packages(transformers="5.17.0", kernels="0.18.3", huggingface_hub="1.33.0", trl="1.2.0"),
+    packages=packages(transformers="5.17.0", kernels="0.16.1", huggingface_hub="1.33.0", trl="1.2.0"),
 )
 BROKEN = replace(
     HEALTHY,
