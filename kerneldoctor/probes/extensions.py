@@ -21,6 +21,7 @@ from .known_extensions import EXTENSIONS
 from .scene import Scene
 from .torch import read_version
 
+VARIABLES = ("BNB_CUDA_VERSION",)  # what is read of the environment; a capture must keep it
 _CUDART = re.compile(r"libcudart(?:-[0-9a-f]+)?\.so\.(\d+)")  # auditwheel writes a hash into names
 _CPYTHON_TAG = re.compile(r"\.cpython-(\d+t?)-")
 _BITSANDBYTES = re.compile(r"libbitsandbytes_cuda(\d\d)(\d+)\.so")
@@ -247,7 +248,7 @@ def _bitsandbytes(scene: Scene, path: ImportPath, machine: Machine | None, torch
     names = {
         (int(m[1]), int(m[2])): m[0] for n in scene.host.listdir(package.path) if (m := _BITSANDBYTES.fullmatch(n))
     }
-    override = scene.host.environ.get("BNB_CUDA_VERSION", "")
+    override = scene.host.environ.get(VARIABLES[0], "")
     wanted = f"libbitsandbytes_cuda{override or torch.cuda.replace('.', '')}.so"
     choice = wanted if override or not names else _nearest(names, (int(numbers[1]), int(numbers[2]))) or wanted
     file = _File(f"bitsandbytes.{choice.removesuffix('.so')}", posixpath.join(package.path, choice), ("bitsandbytes",))

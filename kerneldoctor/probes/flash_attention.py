@@ -28,6 +28,7 @@ FA3_BINARIES = ("flash_attn_3_cuda", "flashattn_hopper_cuda")
 FA3_FOLDERS = ("flash_attn_3", "flashattn_hopper", "fa3_fwd")
 FA3_MODULES = ("flash_attn_interface", "fa3_fwd_interface")
 AMD_SWITCH = "FLASH_ATTENTION_TRITON_AMD_ENABLE"  # FA2 then runs on Triton and needs no compiled part
+VARIABLES = (AMD_SWITCH,)  # what is read of the environment; a capture must keep it
 
 
 def probe(scene: Scene) -> dict[str, object]:

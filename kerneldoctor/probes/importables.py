@@ -34,6 +34,7 @@ class ImportPath:
     def __init__(self, scene: Scene) -> None:
         self._host = scene.host
         self._roots: list[tuple[str, tuple[str, ...]]] = []
+        self._by_stem: list[dict[str, list[str]]] = []  # of each root: "torch" -> ["torch", "torch.libs"]
         self._refused: list[str] = []
         seen: set[str] = set()
         for root in scene.target.sys_path:
@@ -41,9 +42,16 @@ class ImportPath:
                 info = self._host.stat(root)
                 if info.kind == "dir" and info.real not in seen:  # lib64 is often a link to lib
                     seen.add(info.real)
-                    self._roots.append((root, self._host.listdir(root)))
+                    self._add(root, self._host.listdir(root))
             except ProbeError as error:
                 self._refused.append(str(error))
+
+    def _add(self, root: str, names: tuple[str, ...]) -> None:
+        by_stem: dict[str, list[str]] = {}
+        for name in names:
+            by_stem.setdefault(name.partition(".")[0], []).append(name)
+        self._roots.append((root, names))
+        self._by_stem.append(by_stem)
 
     @property
     def gap(self) -> str:
@@ -56,7 +64,11 @@ class ImportPath:
 
     def find(self, name: str) -> tuple[Importable, ...]:
         """Every place of a top-level name; `import` takes the first that is no namespace, else all namespaces."""
-        return tuple(f for root, names in self._roots if (f := _in_folder(self._host, root, names, name)) is not None)
+        return tuple(
+            found
+            for (root, _), stems in zip(self._roots, self._by_stem, strict=True)
+            if name in stems and (found := _in_folder(self._host, root, stems[name], name)) is not None
+        )
 
     def first(self, name: str) -> Importable | None:
         """What `import name` takes."""
@@ -86,12 +98,12 @@ def assigned(host: Host, file: str) -> dict[str, str | bool]:
     return values
 
 
-def _in_folder(host: Host, root: str, names: tuple[str, ...], name: str) -> Importable | None:
+def _in_folder(host: Host, root: str, names: list[str], name: str) -> Importable | None:
     path = posixpath.join(root, name)
     is_folder = name in names and host.stat(path).kind == "dir"
     if is_folder and any(entry.startswith("__init__.") for entry in _names(host, path)):
         return Importable(root, path, "package")
-    file = next((n for n in names if n.startswith(f"{name}.") and n.endswith((".py", ".so", ".pyc", ".pyd"))), None)
+    file = next((n for n in names if n != name and n.endswith((".py", ".so", ".pyc", ".pyd"))), None)
     if file is not None:
         return Importable(root, posixpath.join(root, file), "module")
     return Importable(root, path, "namespace") if is_folder else None

@@ -45,9 +45,11 @@ EXTENSIONS: tuple[KnownExtension, ...] = (
     *_inside("natten", "natten", "libnatten"),
     *_inside("xformers", "xformers", "_C", "_C_flashattention", "_C_flashattention3"),
     # Serving engines
-    *_inside("vllm", "vllm", "_C", "_moe_C"),
+    *_inside("vllm", "vllm", "_C", "_C_stable_libtorch", "_moe_C"),
     *_inside("vllm", "vllm/vllm_flash_attn", "_vllm_fa2_C"),
     *_inside("sgl-kernel", "sgl_kernel", "common_ops"),
+    *_inside("sgl-kernel", "sgl_kernel/sm90", "common_ops"),
+    *_inside("sgl-kernel", "sgl_kernel/sm100", "common_ops"),
     *_inside("flashinfer", "flashinfer", "_kernels", "flashinfer_kernels"),
     *_top("deep-ep", "deep_ep_cpp"),
     *_inside("deep-gemm", "deep_gemm", "_C"),

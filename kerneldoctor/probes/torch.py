@@ -20,6 +20,7 @@ from .importables import Importable, ImportPath, assigned
 from .scene import Distribution, Scene
 
 PTXAS_SECONDS = 2.0
+VARIABLES = ("TRITON_PTXAS_PATH",)  # what is read of the environment; a capture must keep it
 BACKENDS = (("hip", "rocm"), ("cuda", "cuda"), ("xpu", "xpu"))  # what version.py sets -> the name of the build
 
 
@@ -170,7 +171,7 @@ def _missing_companions(scene: Scene, distribution: Distribution | None) -> Fact
 
 
 def _triton_ptxas(scene: Scene, path: ImportPath) -> Fact[str]:
-    chosen = scene.host.environ.get("TRITON_PTXAS_PATH")
+    chosen = scene.host.environ.get(VARIABLES[0])
     triton = path.first("triton")
     file = chosen or (posixpath.join(triton.path, "backends", "nvidia", "bin", "ptxas") if triton else "")
     if not file or not exists(scene.host, file):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from kerneldoctor.environment import Extension, Fact
-from kerneldoctor.host import RealHost
-from kerneldoctor.probes import extensions
+from kerneldoctor.host import Host, RealHost, RecordedHost, RecordingHost
+from kerneldoctor.probes import extensions, flash_attention, torch
 from kerneldoctor.probes.known_extensions import EXTENSIONS
+from kerneldoctor.probes.scene import Scene
 
 from ..fake_host import FakeHost
 from . import scenes
@@ -30,7 +33,7 @@ extern "C" void PyInit_ext() { c10::Error({"", "", 1}, "bad"); }
 
 
 def probe(root: Path) -> Fact[tuple[Extension, ...]]:
-    found = extensions.probe(scenes.scene(RealHost(), sys_path=(str(root),), executable=sys.executable))["extensions"]
+    found = extensions.probe(scene_of(RealHost(), root))["extensions"]
     assert isinstance(found, Fact)
     return found
 
@@ -240,3 +243,25 @@ def test_the_table_is_in_order() -> None:
     places = [(e.folder, e.stem) for e in EXTENSIONS]
     assert len(set(places)) == len(places)
     assert all(name == name.lower() and "_" not in name for e in EXTENSIONS for name in e.distributions)
+
+
+def test_a_recording_of_the_binary_probes_gives_the_same_facts(tmp_path: Path) -> None:
+    torch_package(tmp_path, cuda="12.8")
+    library(tmp_path / BINARY, EXTENSION)
+    add(tmp_path, "torch", "2.9.0+cu128", requires=("nvidia-cudnn-cu12==9.10.2.21",))
+    add(tmp_path, "flash-attn", "2.8.3+cu12torch2.8cxx11abiTRUE")
+    (tmp_path / "flash_attn").mkdir()
+    (tmp_path / "flash_attn/__init__.py").touch()
+    recording = RecordingHost(RealHost())
+    answers = [module.probe(scene_of(recording, tmp_path)) for module in (torch, flash_attention, extensions)]
+    capture = json.loads(json.dumps(recording.capture(lambda name: False)))
+    shutil.rmtree(tmp_path)
+    recorded = RecordedHost(capture)
+    assert answers == [module.probe(scene_of(recorded, tmp_path)) for module in (torch, flash_attention, extensions)]
+    found = answers[2]["extensions"]
+    assert isinstance(found, Fact)
+    assert len(found.value or ()) == 1
+
+
+def scene_of(host: Host, root: Path) -> Scene:
+    return scenes.scene(host, sys_path=(str(root),), executable=sys.executable)
