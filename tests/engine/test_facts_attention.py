@@ -1,4 +1,4 @@
-"""What follows for flash-attn and other extensions from torch, Python, the C libraries and the GPU: the borders."""
+"""flash-attn against torch, the GPU and its dependencies: the borders, and no false alarms."""
 
 from __future__ import annotations
 
@@ -6,41 +6,18 @@ from typing import Any
 
 import pytest
 
-import kerneldoctor.engine.facts  # noqa: F401 - registers the derived facts
 from kerneldoctor.engine.case import Case
-from kerneldoctor.engine.examples import example_case
-from kerneldoctor.engine.loading import shipped_rules, shipped_tables
+from kerneldoctor.engine.loading import shipped_rules
 from kerneldoctor.engine.matching import judge
-from kerneldoctor.engine.model import Example, Finding
-from kerneldoctor.environment import Fact, State
+from kerneldoctor.engine.model import Finding
+from tests.engine.facts_case import answer, case_of
+from tests.engine.healthy import H200, machine
 
-H200: dict[str, Any] = {
-    "system": {"os": "linux", "machine": "x86_64", "libc": "glibc", "libc_version": "2.35", "glibcxx": "3.4.30"},
-    "python": {"version": "3.12.7", "abi_tag": "cp312"},
-    "driver": {"version": "580.159.04", "cuda": "13.0"},
-    "gpus": [{"index": 0, "name": "NVIDIA H200", "vendor": "nvidia", "compute_capability": "9.0", "visible": True}],
-    "torch": {"version": "2.11.0+cu130", "backend": "cuda", "cuda": "13.0", "cxx11_abi": True},
-    "packages": {"transformers": "5.17.0", "triton": "3.6.0", "kernels": "0.16.2", "numpy": "2.5.2", "*": True},
-    "extensions": [],
-}
 NO_FLASH = ("flash_attn", "flash_attn_3", "flash_attn_4")
 
 
 def case(facts: dict[str, Any], absent: tuple[str, ...] = ()) -> Case:
-    return example_case(Example("", "fires", facts, absent, "", ()), shipped_tables())
-
-
-def machine(base: dict[str, Any] = H200, /, **sections: dict[str, Any] | list[Any]) -> dict[str, Any]:
-    """A machine with some sections changed: dicts are merged, lists replace."""
-    merged = dict(base)
-    for name, value in sections.items():
-        merged[name] = {**base.get(name, {}), **value} if isinstance(value, dict) else value
-    return merged
-
-
-def extension(facts: dict[str, Any], absent: tuple[str, ...] = (), /, **fields: Any) -> Case:
-    items = [{"module": "flash_attn_2_cuda", "distribution": "flash-attn", **fields}]
-    return next(case({**facts, "extensions": items}, absent).items("extensions"))
+    return case_of(*absent, **facts)
 
 
 def gpu(capability: str, facts: dict[str, Any], absent: tuple[str, ...] = ()) -> Case:
@@ -52,92 +29,13 @@ def findings(facts: dict[str, Any], absent: tuple[str, ...] = NO_FLASH) -> tuple
     return judge(ours, case(facts, absent)).findings
 
 
-def said(fact: Fact[Any]) -> Any:
-    return fact.value if fact.is_known else fact.state
-
-
-# --- extensions -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("needed", "offered", "fits"),
-    [("2.32", "2.32", True), ("2.32", "2.31", False), ("2.9", "2.31", True), ("2.32", "2.35", True)],
-)
-def test_glibc_is_compared_as_a_version(needed: str, offered: str, fits: bool) -> None:
-    found = extension({"system": {"libc": "glibc", "libc_version": offered}}, glibc_needed=needed)
-    assert said(found.fact("extension.glibc_ok")) is fits
-
-
-def test_a_system_whose_glibc_was_not_read_is_not_fine() -> None:
-    assert extension({}, glibc_needed="2.32").fact("extension.glibc_ok").is_unknown
-
-
-@pytest.mark.parametrize(
-    ("tag", "python", "fits"),
-    [
-        ("cp312", "cp312", True),
-        ("cp311", "cp312", False),
-        ("cp313", "cp313t", False),
-        ("cp313t", "cp313t", True),
-        ("abi3", "cp312", True),
-        ("abi3", "cp313t", False),
-    ],
-)
-def test_tags_of_python(tag: str, python: str, fits: bool) -> None:
-    assert said(extension({"python": {"abi_tag": python}}, abi_tag=tag).fact("extension.abi_tag_ok")) is fits
-
-
-def test_a_package_with_a_file_per_python_is_fine() -> None:
-    items = [{"module": "m", "distribution": "d", "abi_tag": tag} for tag in ("cp311", "cp312")]
-    found = [item.fact("extension.abi_tag_ok") for item in case(machine(extensions=items)).items("extensions")]
-    assert [said(fact) for fact in found] == [True, True]
-
-
-def test_a_package_with_a_file_per_cuda_is_fine() -> None:
-    # bitsandbytes carries one library for each CUDA and opens the one that torch needs.
-    items = [
-        {"module": f"cuda{major}", "distribution": "bitsandbytes", "cudart_major": major}
-        for major in ("11", "12", "13")
-    ]
-    found = [i.fact("extension.cudart_major_ok") for i in case(machine(extensions=items)).items("extensions")]
-    assert [said(fact) for fact in found] == [True, True, True]
-
-
-@pytest.mark.parametrize(
-    ("cudart", "fits"),
-    [
-        ("/usr/local/cuda-12.8/lib64/libcudart.so.12.8.90", True),
-        ("/usr/local/cuda-13.0/lib64/libcudart.so.13", False),
-        ("/usr/lib/libcudart.so", False),
-    ],
-)
-def test_a_cuda_12_extension_beside_a_cuda_13_torch(cudart: str, fits: bool) -> None:
-    found = extension(machine(toolkit={"cudart": cudart}), cudart_major="12")
-    assert said(found.fact("extension.cudart_major_ok")) is fits
-
-
-def test_torch_without_cuda_has_no_runtime_to_compare() -> None:
-    found = extension({"torch": {"version": "2.8.0+cpu"}}, ("torch.cuda",), cudart_major="12")
-    assert found.fact("extension.cudart_major_ok").is_absent
-
-
-def test_an_abi_that_differs_does_not_matter_when_every_symbol_resolves() -> None:
-    facts = {"torch": {"cxx11_abi": True}}
-    assert said(extension(facts, cxx11_abi=False).fact("extension.cxx11_abi_matches")) is False
-    resolved = extension(facts, cxx11_abi=False, missing_torch_symbols=[])
-    assert said(resolved.fact("extension.cxx11_abi_matches")) is True
-
-
-# --- labels ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("torch", "fits"),
     [("2.8.0+cu128", True), ("2.8.1", True), ("2.9.0+cu128", False), ("2.15.0.dev20261101+cu132", False)],
 )
 def test_a_label_stands_for_a_torch_minor(torch: str, fits: bool) -> None:
     found = case({"flash_attn": {"built_for_torch": "2.8"}, "torch": {"version": torch}})
-    assert said(found.fact("flash_attn.label_torch_ok")) is fits
+    assert answer(found, "flash_attn.label_torch_ok") == fits
 
 
 @pytest.mark.parametrize(
@@ -155,7 +53,7 @@ def test_abi_labels_are_read_as_what_they_stand_for(
 ) -> None:
     flash = {"version": version, "built_for_torch": built_for, "built_for_cxx11_abi": label}
     found = case({"flash_attn": flash, "torch": {"cxx11_abi": torch_is_new}})
-    assert said(found.fact("flash_attn.label_abi_ok")) is fits
+    assert answer(found, "flash_attn.label_abi_ok") == fits
 
 
 def test_without_a_label_there_is_no_answer() -> None:
@@ -163,15 +61,12 @@ def test_without_a_label_there_is_no_answer() -> None:
     assert found.fact("flash_attn.label_torch_ok").is_absent
 
 
-# --- GPUs -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("capability", "two", "three"),
     [
         ("7.5", False, False),
-        ("8.0", True, State.UNKNOWN),
-        ("8.9", True, State.UNKNOWN),
+        ("8.0", True, "unknown"),
+        ("8.9", True, "unknown"),
         ("9.0", True, True),
         ("10.0", True, False),
         ("12.1", True, False),
@@ -179,8 +74,8 @@ def test_without_a_label_there_is_no_answer() -> None:
 )
 def test_generations(capability: str, two: object, three: object) -> None:
     found = gpu(capability, {})
-    assert said(found.fact("gpu.flash_attn_2_supported")) is two
-    assert said(found.fact("gpu.flash_attn_3_supported")) is three
+    assert answer(found, "gpu.flash_attn_2_supported") == two
+    assert answer(found, "gpu.flash_attn_3_supported") == three
 
 
 def test_a_gpu_of_another_maker_and_a_hidden_one_are_not_judged() -> None:
@@ -197,16 +92,16 @@ def test_a_gpu_of_another_maker_and_a_hidden_one_are_not_judged() -> None:
         ("2.8.3", "2.8", "8.9", True),
         ("2.8.3", "2.8", "11.0", False),  # Thor
         ("2.7.4.post1", "2.6", "12.0", False),  # a wheel: compiled by CUDA 12.4
-        ("2.7.4.post1", None, "12.0", State.UNKNOWN),  # a wheel or a build with a newer nvcc
+        ("2.7.4.post1", None, "12.0", "unknown"),  # a wheel or a build with a newer nvcc
         ("2.6.3", None, "12.0", False),  # no release file and no build of it holds that
-        ("2.8.3", "2.8", "8.7", State.UNKNOWN),  # Orin, reported both ways
-        ("2.9.0", None, "12.0", State.UNKNOWN),  # newer than the table
+        ("2.8.3", "2.8", "8.7", "unknown"),  # Orin, reported both ways
+        ("2.9.0", None, "12.0", "unknown"),  # newer than the table
     ],
 )
 def test_gpu_code_by_the_table_of_releases(version: str, label: str | None, capability: str, code: object) -> None:
     flash = {"version": version, **({"built_for_torch": label} if label else {})}
     gone = () if label else ("flash_attn.built_for_torch",)
-    assert said(gpu(capability, {"flash_attn": flash}, gone).fact("gpu.flash_attn_2_has_code")) is code
+    assert answer(gpu(capability, {"flash_attn": flash}, gone), "gpu.flash_attn_2_has_code") == code
 
 
 def test_the_binary_outranks_the_table() -> None:
@@ -214,81 +109,8 @@ def test_the_binary_outranks_the_table() -> None:
         "flash_attn": {"version": "2.7.4.post1", "built_for_torch": "2.7"},
         "extensions": [{"module": "flash_attn_2_cuda", "archs": ["12.0"]}],
     }
-    assert said(gpu("12.0", facts).fact("gpu.flash_attn_2_has_code")) is True
-    assert said(gpu("9.0", facts).fact("gpu.flash_attn_2_has_code")) is False
-
-
-# --- wheels ---------------------------------------------------------------------------------------------------------
-
-
-def wheel(**sections: dict[str, Any] | list[Any]) -> Any:
-    base = machine(torch={"version": "2.8.0+cu128", "cuda": "12.8"})
-    return said(case(machine(base, **sections)).fact("flash_attn.best_wheel"))
-
-
-def test_the_wheel_of_an_ordinary_machine_is_named_in_full() -> None:
-    facts = case(machine(torch={"version": "2.8.0+cu128", "cuda": "12.8"}))
-    name = "flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
-    assert facts.fact("flash_attn.best_wheel").value == name
-    url = f"https://github.com/Dao-AILab/flash-attention/releases/download/v2.8.3/{name}"
-    assert facts.fact("flash_attn.best_wheel_url").value == url
-
-
-def test_what_fits_decides_the_version() -> None:
-    torch26 = {"version": "2.6.0+cu124", "cuda": "12.4", "cxx11_abi": False}
-    old_abi = "flash_attn-2.7.4.post1+cu12torch2.6cxx11abiFALSE-cp312-cp312-linux_x86_64.whl"
-    assert wheel(torch=torch26) == old_abi
-    assert wheel(torch={"version": "2.6.0+cu126", "cuda": "12.6"}).startswith(
-        "flash_attn-2.8.3+cu12torch2.6cxx11abiTRUE"
-    )
-    assert wheel(torch={"version": "2.10.0+cu130", "cuda": "13.0"}).startswith("flash_attn-2.8.3+cu13torch2.10")
-    assert wheel(torch={"version": "2.10.0+cu130", "cuda": "13.0"}, python={"abi_tag": "cp313"}).startswith(
-        "flash_attn-2.8.1+cu13torch2.10"
-    )
-    ubuntu20 = {"libc_version": "2.31"}
-    assert wheel(torch=torch26, system=ubuntu20) == old_abi
-    cu118 = {"version": "2.5.1+cu118", "cuda": "11.8", "cxx11_abi": False}
-    assert wheel(torch=cu118).startswith("flash_attn-2.7.3+cu11torch2.5cxx11abiFALSE")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"torch": {"version": "2.11.0+cu130", "cuda": "13.0"}},  # none was published
-        {"torch": {"version": "2.8.0.dev20250601+cu128"}},  # a nightly
-        {"torch": {"version": "2.8.0a0+5228986c39.nv25.06", "cuda": "12.9"}},  # an NVIDIA container
-        {"python": {"abi_tag": "cp314"}},
-        {"python": {"abi_tag": "cp313t"}},
-        {"system": {"libc_version": "2.31"}},  # built on Ubuntu 22.04
-        {"system": {"libc": "musl"}},
-        {"system": {"os": "windows"}},
-        {"system": {"machine": "aarch64"}, "python": {"abi_tag": "cp311"}},  # on Arm for 3.12 only
-        {"gpus": [{"compute_capability": "11.0"}]},  # Thor: no code inside
-        {"gpus": [{"compute_capability": "7.5"}]},
-    ],
-)
-def test_no_wheel_is_offered_that_does_not_fit(change: dict[str, Any]) -> None:
-    assert wheel(**change) is State.ABSENT
-
-
-def test_a_gpu_that_is_hidden_does_not_narrow_the_choice() -> None:
-    gpus = [{"compute_capability": "7.5", "visible": False}, {"compute_capability": "8.0", "visible": True}]
-    assert str(wheel(gpus=gpus)).startswith("flash_attn-2.8.3")
-
-
-def test_a_wheel_for_an_unknown_torch_is_unknown() -> None:
-    assert case({"system": {"os": "linux", "machine": "x86_64"}}).fact("flash_attn.best_wheel").is_unknown
-
-
-def test_the_list_of_the_unofficial_builder() -> None:
-    assert said(case(machine()).fact("flash_attn.community_wheel")) == "2.8.3"  # torch 2.11, CUDA 13.0
-    newer = machine(torch={"version": "2.15.0+cu132", "cuda": "13.2"})
-    assert case(newer).fact("flash_attn.community_wheel").is_absent
-    windows = machine(system={"os": "windows", "machine": "AMD64"})
-    assert said(case(windows).fact("flash_attn.community_wheel")) == "2.8.3"
-
-
-# --- gates and dependencies -----------------------------------------------------------------------------------------
+    assert answer(gpu("12.0", facts), "gpu.flash_attn_2_has_code") is True
+    assert answer(gpu("9.0", facts), "gpu.flash_attn_2_has_code") is False
 
 
 @pytest.mark.parametrize(
@@ -300,12 +122,12 @@ def test_the_list_of_the_unofficial_builder() -> None:
         ("0.0.32.post2", "2.8.2", True),
         ("0.0.33.post2", "2.8.3", True),
         ("0.0.33.post2", "2.8.3.post1", False),
-        ("0.0.99", "2.8.3", State.UNKNOWN),
+        ("0.0.99", "2.8.3", "unknown"),
     ],
 )
 def test_what_xformers_accepts(xformers: str, flash: str, accepted: object) -> None:
     found = case({"packages": {"xformers": xformers}, "flash_attn": {"version": flash}})
-    assert said(found.fact("xformers.flash_attn_ok")) is accepted
+    assert answer(found, "xformers.flash_attn_ok") == accepted
 
 
 @pytest.mark.parametrize(
@@ -323,15 +145,13 @@ def test_what_xformers_accepts(xformers: str, flash: str, accepted: object) -> N
 def test_flash_attn_4_beside_its_dependencies(beta: str, dsl: str, quack: str, ffi: str, fault: str) -> None:
     packages = {"nvidia-cutlass-dsl": dsl, "quack-kernels": quack, "apache-tvm-ffi": ffi}
     found = case({"flash_attn_4": {"version": beta}, "packages": packages})
-    assert said(found.fact("flash_attn_4.dependencies_ok")) is (not fault)
+    assert answer(found, "flash_attn_4.dependencies_ok") == (not fault)
     assert (found.fact("flash_attn_4.dependency_fault").value or "").startswith(fault)
 
 
 def test_flash_attn_4_is_not_fine_when_the_packages_were_not_listed() -> None:
     assert case({"flash_attn_4": {"version": "4.0.0b36"}}).fact("flash_attn_4.dependencies_ok").is_unknown
 
-
-# --- no false alarms ------------------------------------------------------------------------------------------------
 
 FITTING = {
     "module": "flash_attn_2_cuda", "distribution": "flash-attn", "version": "2.8.3", "missing_torch_symbols": [],
