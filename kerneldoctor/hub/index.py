@@ -105,24 +105,26 @@ def _version(name: str, entries: list[Entry]) -> Version:
         newest = max(entries, key=_date)
         names = sorted({variant for entry in entries for variant in entry["variants"]})
         commit = newest.get("commit", "")
-        return Version(name, commit, _builds(names, entries), "partial", _date(newest), False, newest.get("note", ""))
+        builds = _builds(names, entries, commit)
+        return Version(name, commit, builds, "partial", _date(newest), False, newest.get("note", ""))
     best = max(whole, key=lambda e: (_date(e), _RANK[e["status"]]))
     # A listing that was computed and one that was seen often agree: then the seen one's commit is worth having.
     seen = [e for e in whole if e["status"] == "observed" and set(e["variants"]) == set(best["variants"])]
     chosen = max(seen, key=_date) if seen else best
-    return Version(
-        name, chosen.get("commit", ""), _builds(best["variants"], entries), chosen["status"], _date(chosen), True,
-        best.get("note", ""),
-    )  # fmt: skip
+    commit = chosen.get("commit", "")
+    builds = _builds(best["variants"], entries, commit)
+    return Version(name, commit, builds, chosen["status"], _date(chosen), True, best.get("note", ""))
 
 
-def _builds(names: Iterable[str], entries: list[Entry]) -> tuple[Build, ...]:
-    ids: dict[str, tuple[str, str]] = {}
+def _builds(names: Iterable[str], entries: list[Entry], commit: str) -> tuple[Build, ...]:
+    ids: dict[str, tuple[str, str, bool]] = {}
     for entry in sorted(entries, key=_date):
-        where = f"seen {_date(entry)} in {entry['commit'][:7]}" if entry.get("commit") else f"seen {_date(entry)}"
+        there = entry.get("commit", "")
+        where = f"seen {_date(entry)} in {there[:7]}" if there else f"seen {_date(entry)}"
+        elsewhere = not (there and commit and (there.startswith(commit) or commit.startswith(there)))
         for name, value in entry.get("build_ids", {}).items():
-            ids[name] = (value, where)
-    return tuple(Build(name, *ids.get(name, ("", ""))) for name in names)
+            ids[name] = (value, where, elsewhere)
+    return tuple(Build(name, *ids.get(name, ("", "", False))) for name in names)
 
 
 def _date(entry: Entry) -> str:

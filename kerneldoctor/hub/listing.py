@@ -23,6 +23,7 @@ class Build:
     name: str  # "torch-stable-abi210-cu130-x86_64-linux"
     build_id: str = ""  # suffix of the compiled file; "" where no listing of the folder was seen
     build_id_note: str = ""  # where and when that was seen
+    build_id_elsewhere: bool = False  # it was seen in another commit than the listed one, or in one that is not known
 
 
 @dataclass(frozen=True, slots=True)
