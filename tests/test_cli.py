@@ -153,8 +153,8 @@ class TestTerminal:
 
     def test_the_page_is_as_wide_as_the_terminal(self, saved: Saved) -> None:
         pages = {width: self.page("scan", "--env", saved(), "--no-color", COLUMNS=width) for width in ("60", "140")}
-        assert "8.6 9.0 10.0 12.0+PTX" not in pages["60"]
-        assert "8.6 9.0 10.0 12.0+PTX" in pages["140"]
+        assert "built for CUDA 13.0, GPU code for 7.5 8.0 8.6 9.0 10.0 12.0+PTX" not in pages["60"]
+        assert "built for CUDA 13.0, GPU code for 7.5 8.0 8.6 9.0 10.0 12.0+PTX" in pages["140"]
 
 
 class TestBadUse:

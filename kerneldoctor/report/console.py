@@ -100,12 +100,12 @@ class _Page:
         if self._style.quiet:
             return
         self._paragraph("  why       ", finding.diagnosis, label_style="dim")
-        limit = None if self._style.verbose else _SHOWN_FACTS
-        facts = "; ".join(f"{f.fact} = {value_text(f.value)}" for f in finding.facts[:limit])
-        if facts:
-            self._paragraph("  seen      ", facts, label_style="dim")
-        for number, advice in enumerate(finding.remedies):
-            self._advice("  do this   " if number == 0 else "  or        ", advice)
+        # What is only worth knowing stays short: a machine that is well is read at a glance.
+        brief = finding.severity == "info" and not self._style.verbose
+        if not brief:
+            self._seen(finding)
+        for number, advice in enumerate(finding.remedies[:1] if brief else finding.remedies):
+            self._advice("  do this   " if number == 0 else "  or        ", advice, brief)
         if finding.review_by and finding.review_by < self._report.date:
             self._paragraph("  note      ", f"this rule was not reviewed since {finding.review_by}", label_style="dim")
         if self._style.verbose:
@@ -113,7 +113,13 @@ class _Page:
             for url in finding.references:
                 self._whole("  see       ", url)
 
-    def _advice(self, label: str, advice: Advice) -> None:
+    def _seen(self, finding: Finding) -> None:
+        limit = None if self._style.verbose else _SHOWN_FACTS
+        facts = "; ".join(f"{f.fact} = {value_text(f.value)}" for f in finding.facts[:limit])
+        if facts:
+            self._paragraph("  seen      ", facts, label_style="dim")
+
+    def _advice(self, label: str, advice: Advice, brief: bool = False) -> None:
         doubt = "" if advice.certain else " (if it applies here)"
         effect = "" if advice.effect == "safe" else f" ({advice.effect})"
         self._paragraph(label, f"{advice.title}{doubt}{effect}", label_style="bold green")
@@ -121,6 +127,8 @@ class _Page:
             self._whole("              ", text, "bold")
         if advice.pin and advice.pin not in advice.command + advice.snippet:
             self._whole("              pin ", advice.pin, "bold")
+        if brief:
+            return
         if advice.note:
             self._paragraph("            ", advice.note)
         if advice.verify:

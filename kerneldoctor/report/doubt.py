@@ -10,7 +10,6 @@ from .model import Report
 
 _HOW = {
     "driver": "run where the NVIDIA driver answers (`nvidia-smi` lists the GPU)",
-    "gpu": "run where the NVIDIA driver answers (`nvidia-smi` lists the GPU)",
     "gpus": "run where the NVIDIA driver answers (`nvidia-smi` lists the GPU)",
     "visibility": "run in the shell or job that starts the program",
     "kernel": "name the kernel",
@@ -43,22 +42,24 @@ def doubts(report: Report) -> tuple[Doubt, ...]:
 
 def reason(report: Report, fact: str) -> str:
     """Why a fact is unknown."""
-    if not fact:
-        return ""
-    note = report.why_unknown(fact)
-    if not note and "." in fact and report.environment.gpus.is_unknown and fact.startswith("gpu."):
-        note = report.environment.gpus.note
-    return note or "not known"
+    return report.why_unknown(_recorded(fact)) or "not known"
 
 
 def how(report: Report, fact: str) -> str:
     """What a person can do to make a fact known, or "" where we know no way."""
+    fact = _recorded(fact)
     head = fact.partition(".")[0]
     if head == "deep":
         return _DEEP if report.environment.fact(fact) == NOT_LOOKED else ""
     if report.why_unknown(fact) == NOT_LOOKED.note:
         return "run `kerneldoctor scan` on that machine"
     return _HOW.get(head, "")
+
+
+def _recorded(fact: str) -> str:
+    """For a fact of a list item, the list: an item is unknown where its list is."""
+    head = fact.partition(".")[0]
+    return {"gpu": "gpus", "extension": "extensions"}.get(head, fact)
 
 
 def missing_text(report: Report, facts: tuple[str, ...]) -> Iterator[str]:

@@ -109,3 +109,20 @@ def test_a_rule_past_its_review_says_so() -> None:
         BROKEN, packages=replace(BROKEN.packages, items={"kernels": BROKEN.packages.items["kernels"]})
     )
     assert "this rule was not reviewed since 2026-11-30" in render(make_report(environment), Style())
+
+
+def test_a_note_stays_short() -> None:
+    base = make_report(BROKEN)
+    notes = tuple(replace(finding, severity="info", explained_by="") for finding in base.findings[:1])
+    page = render(replace(base, findings=notes), Style(width=120))
+    assert "  do this   Install kernels in the range that it accepts\n" in page
+    assert "  or  " not in page
+    assert "  seen " not in page
+    assert "  or  " in render(replace(base, findings=notes), Style(width=120, verbose=True))
+
+
+def test_a_fact_of_a_list_item_is_unknown_for_the_reason_of_its_list() -> None:
+    report = replace(make_report(HANGING), undetermined={"KD1": ("gpu.mig",), "KD2": ("extension.cxx11_abi",)})
+    page = " ".join(render(report, Style(width=120)).split())
+    assert "1 check needs gpu.mig (no answer within 8 s); run where the NVIDIA driver answers" in page
+    assert "1 check needs extension.cxx11_abi (not looked at); run `kerneldoctor scan` on that machine" in page
