@@ -15,11 +15,12 @@ PACKAGE = Path(kerneldoctor.__file__).parent
 # A room may import the rooms named here, and itself. What is not listed may import nothing of ours.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "archs": set(),
     "environment": {"errors"},
     "host": {"errors"},
     "probes": {"errors", "environment", "host"},
-    "engine": {"errors", "environment"},
-    "hub": {"errors", "environment", "engine"},
+    "engine": {"errors", "environment", "archs"},
+    "hub": {"errors", "environment", "engine", "archs"},
     "report": {"errors", "environment", "engine", "hub"},
     "api": {"errors", "environment", "host", "probes", "engine", "hub", "report"},
     "cli": {"errors", "environment", "host", "engine", "hub", "report", "api"},

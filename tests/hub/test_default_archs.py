@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from kerneldoctor.hub.archs import normalise_archs
+from kerneldoctor.archs import normalise_archs
 from kerneldoctor.hub.default_archs import ROWS, default_archs, derived_supports_gpu
 
 

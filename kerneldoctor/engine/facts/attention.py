@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ...archs import supports_gpu
 from ...environment import Extension, Fact, absent, known, unknown
-from ...hub.archs import supports_gpu
 from ..case import Case, Row, derived
 from ..conditions import in_range, parse_version
 

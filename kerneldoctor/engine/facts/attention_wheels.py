@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...archs import supports_gpu
 from ...environment import Fact, Gpu, absent, known, unknown
-from ...hub.archs import supports_gpu
 from ..case import Case, Row, derived
 from ..conditions import in_range, parse_version
 from .attention import minor

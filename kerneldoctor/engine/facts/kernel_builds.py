@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
+from ...archs import supports_gpu
 from ...environment import Fact, absent, known, unknown
-from ...hub.archs import supports_gpu
 from ..case import Case, Row, derived
 
 # Names in metadata.json -> distribution, where the two differ (kernels' python_depends.json, read in 0.17.2).

@@ -12,7 +12,17 @@ from typing import Any
 from ...environment import CachedKernel, Fact, absent, known, unknown
 from ..case import Case, derived
 from ..conditions import in_range
-from .releases import accepts, agreement, column, import_obstacle, installed, listed_on, row_of, rows_newest_first
+from .releases import (
+    accepts,
+    agreement,
+    column,
+    common_hub,
+    import_obstacle,
+    installed,
+    listed_on,
+    row_of,
+    rows_newest_first,
+)
 
 
 @derived("transformers.kernels_range", str)
@@ -83,6 +93,38 @@ def agreeing_set(case: Case) -> Fact[str]:
                 text = " ".join(f"{name}=={row['version']}" for name, row in pins.items())
                 return known(f"{text} huggingface_hub=={hub}", f"release tables, listed {_day(case)}")
     return absent(f"no set that agrees was listed on {_day(case)}")
+
+
+@derived("transformers.own_set", str)
+def own_set(case: Case) -> Fact[str]:
+    """What to give to pip for the newest kernels and huggingface_hub that work with the installed transformers."""
+    row = row_of(case, "transformers")
+    if row.value is None:
+        return row
+    for _, kernels in rows_newest_first(case, "kernels"):
+        hub = agreement(case, row.value, kernels)
+        if hub is not None:
+            return known(f"kernels=={kernels['version']} huggingface_hub=={hub}", row.note)
+    return absent(f"no kernels release for transformers {row.value['version']} was listed on {_day(case)}")
+
+
+@derived("transformers.hub_in_range", str)
+def hub_in_range(case: Case) -> Fact[str]:
+    """The newest known huggingface_hub that transformers accepts, and kernels too where it is installed."""
+    row, kernels = row_of(case, "transformers"), row_of(case, "kernels")
+    if row.value is None or kernels.is_unknown:
+        return row if row.value is None else kernels
+    hub = common_hub(case, row.value, kernels.value or {"huggingface_hub": ">=0"})
+    return known(hub, row.note) if hub else absent("transformers and kernels accept no common huggingface_hub")
+
+
+@derived("kernels.newest_listed", str)
+def newest_listed(case: Case) -> Fact[str]:
+    """The newest kernels release of the tables, with the day of the listing: there may be newer ones since."""
+    rows = rows_newest_first(case, "kernels")
+    if not rows:
+        return unknown("no table of kernels releases is loaded")
+    return known(f"{rows[0][1]['version']} (listed {listed_on(case, 'kernels')})", rows[0][1]["source"])
 
 
 @derived("transformers.imports_with_kernels", bool)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ...archs import parse_arch, supports_gpu
 from ...environment import Fact, absent, known, unknown
-from ...hub.archs import parse_arch, supports_gpu
 from ..case import Case, Row, derived
 from ..conditions import in_range, parse_version
 from .driver import driver_carries, family_minimum, gpu_capability, visible_nvidia_gpus

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerneldoctor.hub.archs import Arch, normalise_arch, normalise_archs, parse_arch, supports_gpu
+from kerneldoctor.archs import Arch, normalise_arch, normalise_archs, parse_arch, supports_gpu
 
 
 @pytest.mark.parametrize(
