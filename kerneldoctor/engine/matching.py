@@ -37,16 +37,16 @@ def judge(rules: Iterable[Rule], case: Case) -> Judgement:
         if not _in_scope(rule.when, case):
             out_of_scope.append(rule.id)
             continue
-        found, doubts, decided = _judge_rule(rule, rule.when, case)
+        found, doubts = _judge_rule(rule, rule.when, case)
         findings += found
         if doubts and not found:
             undetermined[rule.id] = tuple(dict.fromkeys(doubts))
-        elif decided and not found:
+        elif not found:
             fine.append(rule.id)
     return Judgement(_order(_fold(findings)), tuple(fine), undetermined, tuple(out_of_scope))
 
 
-def _judge_rule(rule: Rule, when: Condition, case: Case) -> tuple[list[Finding], list[str], bool]:
+def _judge_rule(rule: Rule, when: Condition, case: Case) -> tuple[list[Finding], list[str]]:
     findings: list[Finding] = []
     doubts: list[str] = []
     for item in case.items(rule.each) if rule.each else (case,):
@@ -58,7 +58,7 @@ def _judge_rule(rule: Rule, when: Condition, case: Case) -> tuple[list[Finding],
             doubts += missing
         else:
             findings.append(_finding(rule, when, item, truth, missing))
-    return findings, doubts, True
+    return findings, doubts
 
 
 def _in_scope(when: Condition, case: Case) -> bool:
