@@ -169,7 +169,8 @@ def parse_condition(data: Mapping[str, Any]) -> Condition:
 def _bundle() -> dict[str, Any]:
     folder = rules_folder()
     bundle = folder / BUNDLE
-    if bundle.is_file() and bundle.stat().st_mtime >= _newest(folder):
+    # In a wheel the bundle was made from the very files beside it; in a checkout a rule may have been edited since.
+    if bundle.is_file() and (folder.parent == _PACKAGE or bundle.stat().st_mtime >= _newest(folder)):
         return _as_tables(json.loads(bundle.read_text("utf-8")))
     return _as_tables(compile_bundle(folder))
 
