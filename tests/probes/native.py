@@ -45,7 +45,9 @@ def library(path: Path, source: str, *flags: str) -> Path:
     return path
 
 
-def torch_package(root: Path, *, version: str = "2.9.0+cpu", cuda: str | None = None, c10: str = LIBC10, abi: int = 1) -> Path:
+def torch_package(
+    root: Path, *, version: str = "2.9.0+cpu", cuda: str | None = None, c10: str = LIBC10, abi: int = 1
+) -> Path:
     """A torch folder with compiled core libraries and a version.py; it has no metadata."""
     folder = root / "torch"
     (folder / "lib").mkdir(parents=True)
