@@ -15,7 +15,8 @@ from ..environment import NOT_LOOKED, Environment, Fact, absent, known, unknown
 from .variant import Numbers
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)", re.ASCII)
-_CUDART = re.compile(r"(?:cudart\.so\.|cudart64_)(\d+)\.(\d+)", re.ASCII)
+_CUDART = re.compile(r"cudart\.so\.(\d+)\.(\d+)", re.ASCII)
+_CUDA_FOLDER = re.compile(r"/cuda-(\d+)\.(\d+)/", re.ASCII)
 _MACOS = re.compile(r"mac\s?OS\D*(\d+)(?:\.(\d+))?", re.IGNORECASE | re.ASCII)
 
 
@@ -50,7 +51,7 @@ FACT_PATHS: dict[str, str] = {
     "tpu": "packages.torch-tpu.version",
     "machine": "system.machine",
     "os": "system.os",
-    "macos": "system.distribution",
+    "macos": "system.kernel",
     "tvm_ffi": "packages.apache-tvm-ffi.version",
     "free_threaded": "python.free_threaded",
 }
@@ -58,7 +59,7 @@ FACT_PATHS: dict[str, str] = {
 
 def describe(environment: Environment) -> SystemDescription:
     """The machine as `kernels` would see it when its torch is imported there."""
-    torch = _numbers(environment.torch.version)
+    torch = _torch(environment)
     backend, version = _backend(environment, torch)
     return SystemDescription(
         torch=torch,
@@ -73,6 +74,12 @@ def describe(environment: Environment) -> SystemDescription:
         tvm_ffi=_numbers(environment.packages.get("apache-tvm-ffi").version),
         free_threaded=_free_threaded(environment),
     )
+
+
+def _torch(environment: Environment) -> Fact[Any]:
+    """The library looks for the package, not for its metadata: what is left of a half-removed torch does not count."""
+    missing = environment.torch.package_missing
+    return absent(missing.note) if missing.value else _numbers(environment.torch.version)
 
 
 def _backend(environment: Environment, torch: Fact[Numbers]) -> tuple[Fact[str], Fact[Any]]:
@@ -107,7 +114,7 @@ def _backend_without_torch(environment: Environment) -> tuple[Fact[str], Fact[An
         return known("cpu", cudart.note), absent(cudart.note)
     if cudart.value is None:
         return cudart, cudart
-    found = _CUDART.search(cudart.value)
+    found = _CUDART.search(cudart.value) or _CUDA_FOLDER.search(cudart.value)
     version = known((int(found[1]), int(found[2])), cudart.note) if found else unknown(f"release of {cudart.value}")
     return known("cuda", cudart.note), version
 
@@ -124,12 +131,18 @@ def _macos(environment: Environment) -> Fact[Any]:
     system = environment.system
     if system.os.is_known and system.os.value != "darwin":
         return absent(f"not a Mac: {system.os.value}")
-    if system.distribution.value is None:
-        return system.distribution
-    found = _MACOS.search(system.distribution.value)
-    if found is None:
-        return unknown(f"no macOS release in {system.distribution.value!r}")
-    return known((int(found[1]), int(found[2] or 0)), system.distribution.note)
+    if found := _MACOS.search(system.distribution.value or ""):
+        return known((int(found[1]), int(found[2] or 0)), system.distribution.note)
+    if system.os.value == "darwin" and (darwin := _numbers(system.kernel)).value:
+        return _macos_of(darwin.value[0], system.kernel.note)
+    return unknown("the macOS release")
+
+
+def _macos_of(darwin: int, source: str) -> Fact[Any]:
+    """The macOS of a Darwin kernel: 20 to 24 are macOS 11 to 15, and 25 is macOS 26."""
+    if darwin < 20:
+        return unknown(f"Darwin {darwin} is older than macOS 11")
+    return known((darwin - 9 if darwin < 25 else darwin + 1, 0), source)
 
 
 def _free_threaded(environment: Environment) -> Fact[bool]:

@@ -16,7 +16,7 @@ from kerneldoctor.hub.variant import parse_variants
 from .oracle.cases import Case, Machine, cases, system_of
 from .oracle.freeze import ANSWERS, ask
 
-PAIRS = 24_000
+PAIRS = 20_000
 FROZEN: dict[str, Any] = json.loads(ANSWERS.read_text("utf-8"))
 BLOCKS = {block["releases"][-1]: block for block in FROZEN["blocks"]}
 

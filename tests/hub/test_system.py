@@ -71,11 +71,26 @@ def test_a_torch_without_gpu_code_is_metal_on_an_apple_chip_and_unsure_on_an_int
     assert describe(machine(torch=torch, system=intel)).backend.is_unknown
 
 
+@pytest.mark.parametrize(("kernel", "macos"), [("24.6.0", (15, 0)), ("25.1.0", (26, 0)), ("19.6.0", None)])
+def test_the_darwin_kernel_tells_the_macos_where_no_file_does(kernel: str, macos: tuple[int, int] | None) -> None:
+    mac = System(os=known("darwin", "t"), machine=known("arm64", "t"), kernel=known(kernel, "uname"))
+    assert describe(machine(system=mac)).macos.value == macos
+
+
+def test_metadata_without_the_package_is_no_torch() -> None:
+    gone = absent("no torch folder")
+    torch = Torch(version=known("2.13.0", "t"), backend=gone, package_missing=known(True, "no torch folder"))
+    found = describe(machine(torch=torch, toolkit=Toolkit(cudart=absent("ldconfig"))))
+    assert found.torch.is_absent
+    assert found.backend.value == "cpu"
+
+
 @pytest.mark.parametrize(
     ("cudart", "backend", "version"),
     [
         (known("/usr/local/cuda/lib64/libcudart.so.12.4.127", "t"), "cuda", known((12, 4), "t")),
-        (known("libcudart.so.12", "t"), "cuda", unknown("")),
+        (known("/usr/local/cuda-12.6/lib64/libcudart.so.12", "t"), "cuda", known((12, 6), "t")),
+        (known("/usr/lib/libcudart.so.12", "t"), "cuda", unknown("")),
         (absent("ldconfig"), "cpu", absent("ldconfig")),
         (unknown("no ldconfig"), None, unknown("")),
     ],

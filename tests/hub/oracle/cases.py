@@ -38,7 +38,7 @@ TAGS = [
     *("rocm63", "rocm71", "rocm72", "rocm714", "xpu20250", "xpu20251", "xpu20253", "xpu20261"),
     *("cpu", "metal", "neuron", "tpu", "cann81", "cann85"),
 ]
-NOARCH = ["cuda", "rocm", "cpu", "metal", "xpu", "npu", "cann", "neuron", "tpu", "universal", "ext", ""]
+NOARCH = ["cuda", "rocm", "cpu", "metal", "xpu", "npu", "cann", "neuron", "tpu", "ext", "", *["universal"] * 4]
 RUBBISH = [
     *("torch", "torch2-cu128-x86_64-linux", "torch28", "torch28-cxx11", "torch28-cxx12-cu128-x86_64-linux"),
     *("torch28-cxx11-cu8-x86_64-linux", "torch28-cxx11-cuda-x86_64-linux", "torch-stable-abi", "torch-stable-abi2"),
@@ -67,7 +67,8 @@ def _machine(dice: Dice) -> Machine:
     chips = {"linux": ["x86_64", "x86_64", "aarch64"], "windows": ["AMD64", "ARM64"], "darwin": ["arm64", "x86_64"]}
     backend = "cpu" if os == "darwin" else dice.pick(["cuda"] * 9 + ["rocm"] * 2 + ["xpu"] * 2 + ["cpu"] * 3)
     has_torch = dice.random() < 0.93
-    plugins = ["neuron", "tpu", "npu"] if backend == "cpu" and os == "linux" else ["neuron", "tpu"]
+    npu = backend == "cpu" and os == "linux"
+    plugins, chance = (["neuron", "tpu", "npu", "npu"], 0.5) if npu else (["neuron", "tpu"], 0.1)
     return {
         "torch": dice.pick(TORCHES) if has_torch else None,
         "cxx11": dice.random() < 0.8,
@@ -75,7 +76,7 @@ def _machine(dice: Dice) -> Machine:
         "hip": dice.pick(HIPS) if backend == "rocm" else None,
         "xpu": dice.pick(XPUS) if backend == "xpu" else None,
         "cudart": dice.pick(CUDAS) if not has_torch and dice.random() < 0.6 else None,
-        "plugin": dice.pick(plugins) if has_torch and dice.random() < 0.12 else None,
+        "plugin": dice.pick(plugins) if has_torch and dice.random() < chance else None,
         "cann": dice.pick(["8.1.RC1", "8.5.0"]),
         "machine": "arm64" if os == "darwin" and has_torch else dice.pick(chips[os]),  # an Intel Mac: MPS is unknown
         "os": os,
@@ -90,7 +91,8 @@ def _name(dice: Dice, machine: Machine) -> str:
     if kind < 0.06:
         return dice.pick(RUBBISH)
     if kind < 0.24:
-        return f"torch-{dice.pick(NOARCH)}"
+        own = "npu" if machine["plugin"] == "npu" and dice.random() < 0.4 else None
+        return f"torch-{own or dice.pick(NOARCH)}"
     return f"{_framework(dice, machine)}-{_tag(dice, machine)}-{_platform(dice, machine)}"
 
 
@@ -110,6 +112,8 @@ def _tag(dice: Dice, machine: Machine) -> str:
     if cuda and dice.random() < 0.75:
         near = [c for c in CUDAS if c.split(".")[0] == cuda.split(".")[0]] if dice.random() < 0.8 else CUDAS
         return "cu" + dice.pick(near).replace(".", "")
+    if machine["plugin"] == "npu" and dice.random() < 0.5:
+        return dice.pick(["cann81", "cann85", "cann815"])
     return dice.pick(TAGS)
 
 

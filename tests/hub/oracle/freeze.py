@@ -20,7 +20,7 @@ from packaging.version import Version
 
 from .cases import Case, cases
 
-SEED, COUNT = 20261201, 800
+SEED, COUNT = 20261201, 1000
 ANSWERS = Path(__file__).parents[1] / "data" / "answers.json"
 ASK = Path(__file__).with_name("ask.py")
 
