@@ -125,10 +125,16 @@ def test_the_capability_of_the_driver_outranks_the_name() -> None:
 
 
 def test_counting_gpus() -> None:
-    case = case_of(gpus=[{"vendor": "nvidia", "visible": False}, {"vendor": "nvidia"}, {"vendor": "amd"}])
+    hidden, plain = (
+        {"vendor": "nvidia", "name": "NVIDIA L4", "visible": False},
+        {"vendor": "nvidia", "name": "NVIDIA L4"},
+    )
+    case = case_of(gpus=[hidden, plain, {"vendor": "amd", "name": "AMD Instinct MI300X"}])
     assert (answer(case, "driver.gpu_count"), answer(case, "driver.visible_gpu_count")) == (2, 1)
     assert answer(case_of(), "driver.gpu_count") == "unknown"
     assert answer(case_of("gpus"), "driver.gpu_count") == 0
+    # What only the PCI bus or a device file shows: NVML hung, or there is no driver.
+    assert answer(case_of(gpus=[{"vendor": "nvidia"}]), "driver.gpu_count") == "unknown"
 
 
 LIB = "/usr/lib64/libcuda.so.1"
@@ -175,8 +181,15 @@ def test_what_stands_between_a_process_and_its_gpu(
 
 
 def test_a_listed_gpu_means_that_the_driver_works() -> None:
-    case = case_of(system=LINUX, driver={"kernel_module_loaded": False}, gpus=[{"vendor": "nvidia"}])
+    gpu = {"vendor": "nvidia", "name": "NVIDIA H200"}
+    case = case_of(system=LINUX, driver={"kernel_module_loaded": False}, gpus=[gpu])
     assert answer(case, "driver.state") == "working"
+
+
+def test_a_gpu_that_only_the_bus_shows_does_not_mean_that_the_driver_works() -> None:
+    driver = {"kernel_module_loaded": False, "pci_devices": 1, "nvml_error": "library_not_found"}
+    case = case_of("driver.libcuda", system=LINUX, driver=driver, gpus=[{"vendor": "nvidia"}])
+    assert answer(case, "driver.state") == "not_installed"
 
 
 def test_device_files() -> None:

@@ -29,21 +29,30 @@ def minimum_column(case: Case) -> Fact[str]:
 
 
 def visible_nvidia_gpus(case: Case) -> Fact[tuple[Gpu, ...]]:
-    """The NVIDIA GPUs that CUDA_VISIBLE_DEVICES does not hide; an empty tuple where there is none."""
-    listed = case.fact("gpus")
-    if listed.is_unknown:
-        return unknown(f"gpus: {listed.note}")
-    gpus = tuple(gpu for gpu in listed.value or () if _is_nvidia(gpu, case) and gpu.visible.value is not False)
-    return known(gpus, listed.note)
+    """The NVIDIA GPUs that the driver names and CUDA_VISIBLE_DEVICES does not hide; empty where there is none."""
+    listed = _listed(case)
+    if not listed.is_known:
+        return listed
+    return known(tuple(gpu for gpu in listed.value or () if gpu.visible.value is not False), listed.note)
+
+
+def _listed(case: Case) -> Fact[tuple[Gpu, ...]]:
+    """The NVIDIA GPUs that the driver names. One that only the PCI bus or a device file shows says nothing of CUDA."""
+    gpus = case.fact("gpus")
+    if gpus.is_unknown:
+        return unknown(f"gpus: {gpus.note}")
+    ours = [gpu for gpu in gpus.value or () if _is_nvidia(gpu, case)]
+    named = tuple(gpu for gpu in ours if gpu.name.is_known or gpu.compute_capability.is_known)
+    if ours and not named:
+        return unknown(f"gpus: {ours[0].name.note}")
+    return known(named, gpus.note)
 
 
 @derived("driver.gpu_count", int)
 def gpu_count(case: Case) -> Fact[int]:
-    """How many NVIDIA GPUs NVML lists, hidden by CUDA_VISIBLE_DEVICES or not."""
-    listed = case.fact("gpus")
-    if listed.is_unknown:
-        return unknown(f"gpus: {listed.note}")
-    return known(sum(_is_nvidia(gpu, case) for gpu in listed.value or ()), listed.note)
+    """How many NVIDIA GPUs the driver names, hidden by CUDA_VISIBLE_DEVICES or not."""
+    listed = _listed(case)
+    return known(len(listed.value or ()), listed.note) if listed.is_known else unknown(listed.note)
 
 
 @derived("driver.visible_gpu_count", int)
