@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..archs import supports_gpu
 from ..engine.case import Case, Kernel, Row
 from ..engine.conditions import in_range
 from ..engine.facts.driver import gpu_capability, visible_nvidia_gpus
 from ..engine.model import Certainty
 from ..environment import Fact, Gpu
 from .acceptance import Missing
-from .archs import supports_gpu
 from .listing import Version
 from .variant import Variant
 
