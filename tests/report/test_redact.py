@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kerneldoctor
 from kerneldoctor.environment import Environment, known
 from kerneldoctor.report.console import Style, render
 from kerneldoctor.report.redact import (
@@ -188,6 +191,21 @@ def test_redaction_keeps_every_fact_of_a_machine_without_private_parts() -> None
     public = replace(HEALTHY, gpus=known(uuids, "NVML"), python=BROKEN.python.__class__())
     assert redact_value(public, ALICE) == public
     assert redact_value(Environment(), ALICE) == Environment()
+
+
+def test_a_capture_holds_every_variable_that_a_probe_reads() -> None:
+    sources = sorted((Path(kerneldoctor.__file__).parent / "probes").glob("*.py"))
+    read = {
+        name
+        for path in sources
+        for pair in re.findall(
+            r'environ\.get\("(\w+)"|environ\["(\w+)"\]|"(\w+)" in (?:\w+\.)*environ', path.read_text()
+        )
+        for name in pair
+        if name
+    }
+    assert "HF_ENDPOINT" in read
+    assert sorted(name for name in read if not captured_variable(name)) == []
 
 
 def test_a_capture_keeps_switches_and_no_secrets() -> None:
