@@ -21,9 +21,11 @@ def _walk(node: Any, path: str) -> Iterator[tuple[str, str, str]]:
     elif isinstance(node, Packages):
         for name, package in sorted(node.items.items()):
             yield f"{path}.{name}", fact_text(package.version), package.version.note
-    else:
+    elif dataclasses.is_dataclass(node):
         for part in dataclasses.fields(node):
             yield from _walk(getattr(node, part.name), f"{path}.{part.name}" if path else part.name)
+    else:  # a plain field of a list's item, such as the module name of an extension
+        yield path, str(node), ""
 
 
 def _fact(fact: Fact[Any], path: str) -> Iterator[tuple[str, str, str]]:

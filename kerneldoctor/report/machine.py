@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..environment import Environment, Fact, FlashAttention, Gpu
+from ..environment import Deep, Environment, Fact, FlashAttention, Gpu
 from .text import gib, value_text
 
 _NEIGHBOURS = ("transformers", "kernels", "huggingface-hub", "trl", "accelerate", "triton")
@@ -12,7 +12,7 @@ _NEIGHBOURS = ("transformers", "kernels", "huggingface-hub", "trl", "accelerate"
 
 def machine_lines(environment: Environment) -> list[tuple[str, str]]:
     """Label and text a line, such as ("GPU", "8 x NVIDIA H100 80GB HBM3 (9.0, 80 GiB)")."""
-    return [
+    lines = [
         ("system", _system(environment)),
         ("python", _python(environment)),
         ("GPU", _gpus(environment)),
@@ -22,6 +22,21 @@ def machine_lines(environment: Environment) -> list[tuple[str, str]]:
         ("packages", _packages(environment)),
         ("Hub", _hub(environment)),
     ]
+    return [*lines, ("tried", _deep(environment.deep))] if environment.deep != Deep() else lines
+
+
+def _deep(deep: Deep) -> str:
+    """What an import showed, for `scan --deep`."""
+    tried = (
+        ("import torch", deep.torch_imports),
+        ("CUDA", deep.cuda_available),
+        ("one GPU kernel", deep.gpu_kernel_runs),
+        ("import flash_attn", deep.flash_attn_imports),
+        ("import flash_attn_interface", deep.flash_attn_3_imports),
+        ("import flash_attn.cute", deep.flash_attn_4_imports),
+    )
+    words = {True: "works", False: "fails"}
+    return _join(f"{name} {words[bool(f.value)] if f.is_known else '?'}" for name, f in tried if not f.is_absent)
 
 
 def _say(fact: Fact[str], otherwise: str = "none") -> str:
