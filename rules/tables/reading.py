@@ -58,7 +58,7 @@ def read_kernels(wheel: Wheel) -> dict[str, Any]:
         "version_required": any(t.startswith("A kernel version or revision must be specified") for t in texts),
         "layer_version": any(t.startswith("Either a revision or a version must be specified") for t in texts),
         "layer_version_required": "Either a revision or a version must be specified." in texts,
-        "refuses_rocm_layers": any(t.startswith("Unknown device type") for t in texts) and "rocm" not in texts,
+        "refuses_rocm_layers": any(map(_refuses_rocm, wheel.nodes(ast.ClassDef))),
         "stable_abi": any("torch-stable-abi" in t for t in texts),
         "noarch": "build_variant_noarch" in names or "noarch_backend_name" in _assigned(wheel),
         "lists_builds_online": any(_called(call) == "list_repo_tree" for call in wheel.nodes(ast.Call, ("/cli/",))),
@@ -210,6 +210,12 @@ def _repo_type(wheel: Wheel) -> str:
         if any(k.arg == "repo_type" and _text(k.value) == "kernel" for k in call.keywords):
             return "kernel"
     return "model"
+
+
+def _refuses_rocm(kind: ast.ClassDef) -> bool:
+    """Whether a class Device raises for "rocm": it names the devices that it knows, and raises for others."""
+    texts = {n.value for n in ast.walk(kind) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return kind.name == "Device" and any(t.startswith("Unknown device type") for t in texts) and "rocm" not in texts
 
 
 def _version_argument(get_kernel: ast.FunctionDef) -> str:
