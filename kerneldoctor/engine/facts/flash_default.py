@@ -113,10 +113,14 @@ def _reference(case: Case, generation: int) -> Fact[str]:
 
 
 def _has_build(case: Case, generation: int) -> Fact[bool]:
-    """Whether that version has a CUDA build for this torch and system; unknown where its builds are not known.
+    """Whether the kernel that is loaded from the Hub has a CUDA build for this torch and system.
 
-    Source: hub_builds.toml. Says nothing of the GPU.
+    Absent where none is loaded; unknown where its builds are not known. Source: hub_builds.toml. Says nothing of the
+    GPU.
     """
+    source = _source(case, generation)
+    if source.value != "hub":
+        return unknown(source.note) if source.is_unknown else absent("no Hub kernel is loaded")
     reference, backend = _reference(case, generation), case.fact("torch.backend")
     torch, system = case.fact("torch.version"), case.fact("system.os")
     if backend.is_known and backend.value != "cuda":

@@ -16,9 +16,9 @@ from ..case import Case, Row, derived
 _DEPENDS = {"tvm-ffi": "apache-tvm-ffi", "onednn": "onednn-devel"}
 
 
-@derived("gpu.kernel_build_runs", bool)
-def kernel_build_runs(case: Case) -> Fact[bool]:
-    """Whether the build holds code for this GPU, by the architectures in its metadata.
+@derived("kernel.supports_gpu", bool)
+def build_supports_gpu(case: Case) -> Fact[bool]:
+    """Whether the build holds code for the GPU of an `each = "gpus"` rule, by the architectures in its metadata.
 
     Absent where the build lists none, as Triton kernels do.
     """

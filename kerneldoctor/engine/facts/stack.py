@@ -75,7 +75,8 @@ def newest_for_kernels(case: Case) -> Fact[str]:
     """The newest known transformers release that works with the installed kernels and Python."""
     row = row_of(case, "kernels")
     if row.value is None:
-        return row
+        # Of what is known: a kernels release that no table holds has no transformers release known to accept it.
+        return absent(row.note)
     for _, transformers in rows_newest_first(case, "transformers"):
         if agreement(case, transformers, row.value) is not None:
             return known(transformers["version"], transformers["source"])
@@ -185,26 +186,42 @@ def free_threaded(case: Case) -> Fact[str]:
     return known("refused" if refused.value else "crash", refused.note) if refused.is_known else refused
 
 
-@derived("kernels.offline_fault", bool)
-def offline_fault(case: Case) -> Fact[bool]:
-    """Whether the installed kernels asks the Hub for its list of builds even where HF_HUB_OFFLINE is set."""
-    lists, offline = column(case, "kernels", "lists_builds_online"), column(case, "kernels", "offline")
-    return known(bool(lists.value) and not offline.value, lists.note) if lists.is_known else lists
+@derived("kernels.telemetry_breaks_loading", bool)
+def telemetry_breaks_loading(case: Case) -> Fact[bool]:
+    """Whether every online load fails here because telemetry is off and the release sends a broken header then."""
+    return _all_of(
+        column(case, "kernels", "telemetry_fault"),
+        case.fact("huggingface.telemetry_disabled"),
+        _negated(case.fact("huggingface.offline")),
+    )
+
+
+@derived("kernels.offline_ignored", bool)
+def offline_ignored(case: Case) -> Fact[bool]:
+    """Whether the Hub is asked for the list of builds here although HF_HUB_OFFLINE is set."""
+    return _all_of(
+        column(case, "kernels", "lists_builds_online"),
+        _negated(column(case, "kernels", "offline")),
+        case.fact("huggingface.offline"),
+    )
 
 
 @derived("kernels.refused_offline", tuple[str, ...])
 def refused_offline(case: Case) -> Fact[tuple[str, ...]]:
-    """Cached kernels that cannot be loaded offline: huggingface_hub 1.22 and newer refuses a partial snapshot.
+    """Cached kernels that cannot be loaded here: offline huggingface_hub 1.22 and newer refuses a partial snapshot.
 
     kernels downloads one variant and, offline, asks for the whole snapshot. Absent where there is none.
     """
-    needs = (column(case, "kernels", "offline"), column(case, "huggingface_hub", "refuses_partial_snapshots"))
-    if any(fact.is_absent or fact.value is False for fact in needs):
-        return absent("these releases of kernels and huggingface_hub do not refuse partial snapshots")
+    refuses = _all_of(
+        column(case, "kernels", "offline"),
+        column(case, "huggingface_hub", "refuses_partial_snapshots"),
+        case.fact("huggingface.offline"),
+    )
+    if not refuses.value:
+        return refuses if refuses.is_unknown else absent("partial snapshots are not refused here")
     cached = case.fact("huggingface.cached_kernels")
-    doubt = next((fact for fact in (cached, *needs) if not fact.is_known), None)
-    if doubt is not None:
-        return doubt
+    if not cached.is_known:
+        return cached
     local = case.fact("huggingface.local_kernels").value or ()
     replaced = {entry.partition("=")[0] for entry in local}
     kernels: tuple[CachedKernel, ...] = cached.value or ()
@@ -214,10 +231,15 @@ def refused_offline(case: Case) -> Fact[tuple[str, ...]]:
 
 @derived("huggingface.local_kernels_invalid", bool)
 def local_kernels_invalid(case: Case) -> Fact[bool]:
-    """Whether LOCAL_KERNELS has an entry that is not repo=path, which makes every load fail; absent without it."""
-    entries = case.fact("huggingface.local_kernels")
-    if not entries.is_known:
-        return entries
+    """Whether LOCAL_KERNELS has an entry that is not repo=path, which makes every load fail.
+
+    Absent without the variable, and where the installed kernels release does not read it.
+    """
+    reads, entries = column(case, "kernels", "local_kernels"), case.fact("huggingface.local_kernels")
+    if entries.is_absent or reads.is_absent or reads.value is False:
+        return absent("LOCAL_KERNELS is not set or not read")
+    if not (reads.is_known and entries.is_known):
+        return unknown((entries if reads.is_known else reads).note)
     return known(any("=" not in entry for entry in entries.value or ()), entries.note)
 
 
@@ -228,6 +250,19 @@ def _hub_fits(case: Case, project: str) -> Fact[bool]:
             return fact
     answer = in_range(here.value, str(wanted.value))
     return known(answer, wanted.note) if answer is not None else unknown(f"{here.value!r} is no version")
+
+
+def _all_of(*facts: Fact[bool]) -> Fact[Any]:
+    """Kleene's and; absent where one is absent and none is false."""
+    for fact in facts:
+        if fact.value is False:
+            return known(False, fact.note)
+    doubt = next((fact for fact in facts if not fact.is_known), None)
+    return known(True, facts[0].note) if doubt is None else doubt
+
+
+def _negated(fact: Fact[bool]) -> Fact[Any]:
+    return known(not fact.value, fact.note) if fact.is_known else fact
 
 
 def _hub_stays(case: Case, hub: str) -> bool:
@@ -241,7 +276,6 @@ def _day(case: Case) -> str:
 
 
 _FEATURES: Mapping[str, tuple[str, type, str]] = {
-    "kernels.telemetry_fault": ("telemetry_fault", bool, "Whether it sends a broken header when telemetry is off."),
     "kernels.repo_type": ("repo_type", str, 'The repository type that it asks the Hub for: "kernel" or "model".'),
     "kernels.stable_abi": ("stable_abi", bool, "Whether it understands torch-stable-abi builds."),
     "kernels.arch_check": ("arch_check", bool, "Whether it refuses a build without code for the GPU."),
