@@ -80,6 +80,4 @@ def _start(probe: Probe, scene: Scene, results: dict[str, Mapping[str, object]])
 
 def _nothing(probe: Probe, fact: Fact[Any]) -> dict[str, object]:
     hints = typing.get_type_hints(Environment)
-    return {
-        part: fact if typing.get_origin(hints[part]) is Fact else blank(hints[part], fact) for part in probe.parts
-    }
+    return {part: fact if typing.get_origin(hints[part]) is Fact else blank(hints[part], fact) for part in probe.parts}
