@@ -38,7 +38,9 @@ def missing_python_depends(case: Case) -> Fact[tuple[str, ...]]:
     depends = case.fact("kernel.python_depends")
     if not depends.is_known:
         return absent("no dependencies") if depends.is_absent else unknown(depends.note)
-    names = list(filter(None, map(_distribution, depends.value or ())))
+    names = [_distribution(declared) for declared in depends.value or ()]
+    if not all(names):
+        return unknown(f"{depends.value} is not understood")
     versions = {name: case.fact(f"packages.{name}.version") for name in names}
     missing = tuple(name for name, version in versions.items() if version.is_absent)
     if missing:
@@ -49,7 +51,7 @@ def missing_python_depends(case: Case) -> Fact[tuple[str, ...]]:
 
 def _distribution(declared: str) -> str:
     """The normalised distribution of a declared dependency; "" where it is none (metadata is somebody else's)."""
-    name = re.match(r"[A-Za-z0-9._-]*", declared.strip())
+    name = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", declared.strip())
     text = re.sub(r"[-_.]+", "-", name[0]).lower() if name else ""
     return _DEPENDS.get(text, text)
 
