@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from . import __version__
+from . import __version__, cli_hub
 from .errors import KerneldoctorError, UndeterminedError, UsageError
 
 if TYPE_CHECKING:
@@ -137,6 +137,10 @@ def completion(shell: str) -> int:
         raise UsageError(f"no completion for {shell}")
     click.echo(kind(cli, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE").source())
     return 0
+
+
+for _command in (cli_hub.variants, cli_hub.resolve, cli_hub.index):
+    cli.add_command(_command)
 
 
 def _json(report: Report) -> str:

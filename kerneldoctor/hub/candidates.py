@@ -87,7 +87,7 @@ class Candidates:
     def version(self, name: str) -> VersionCandidates | None:
         """The version of that branch, tag or commit."""
         found = self.listing.version(name)
-        return next((v for v in self.versions if v.version is found), None) if found else None
+        return next((v for v in self.versions if v.version == found), None) if found else None
 
     @property
     def usable(self) -> bool | None:

@@ -30,8 +30,8 @@ class KnownIssue:
 
     @property
     def depends_on_workload(self) -> bool:
-        """Whether the build has the fault and only what it is used for is open."""
-        return self.certainty == "possible" and all(path.startswith("workload.") for path in self.missing)
+        """Whether it hangs on what the build is used for, whatever else is open."""
+        return self.certainty == "possible" and any(path.startswith("workload.") for path in self.missing)
 
     @property
     def blocks(self) -> bool | None:
@@ -56,11 +56,12 @@ class Faults:
         if not rules:
             return ()
         if not build.build_id_elsewhere:
-            return tuple(_issue(finding) for finding in self._judge(rules, kernel))
+            return tuple(_issue(finding) for finding in self._judge(rules, kernel) if _speaks_of_build(finding))
         sure = {f.rule for f in self._judge(rules, replace(kernel, build_id=_ELSEWHERE)) if f.certainty == "confirmed"}
         return tuple(
             _issue(finding) if finding.rule in sure else _doubted(_issue(finding))
             for finding in self._judge(rules, kernel)
+            if _speaks_of_build(finding)
         )
 
     def _judge(self, rules: tuple[Rule, ...], kernel: Kernel) -> tuple[Finding, ...]:
@@ -84,6 +85,12 @@ def _about_kernels(rule: Rule) -> bool:
         for p in ((leaf.fact, leaf.operand) if leaf.operator in BINARY else (leaf.fact,))
     )
     return any(path.startswith("kernel.") for path in paths)
+
+
+def _speaks_of_build(finding: Finding) -> bool:
+    """Whether something that was seen of the build speaks for the rule, not only the repository that it is from."""
+    seen = {fact.fact for fact in finding.facts if fact.fact.startswith("kernel.")}
+    return finding.certainty == "confirmed" or bool(seen - {"kernel.repo"})
 
 
 def _may_hold(rule: Rule, case: Case) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..engine.case import Kernel, Row, Tables
 from ..environment import Fact, absent, known, unknown
+from .default_archs import default_archs
 from .listing import Build, Listing, Version
 from .variant import Framework, Variant
 
@@ -69,9 +70,12 @@ class _OfBuild:
             return self._unknown
         lists = self._row.get("archs", {})
         tag = self._variant.backend_tag if self._variant.backend == "cuda" else self._variant.backend
-        if tag not in lists:
-            return unknown(f"the architectures of builds for {tag} are not known")
-        return known(tuple(lists[tag]), self._source)
+        if tag in lists:
+            return known(tuple(lists[tag]), self._source)
+        by_default = default_archs(self._variant.backend_version or (0, 0)) if self._row.get("builder_default") else ()
+        if len(by_default) == 1 and self._variant.backend == "cuda":
+            return known(by_default[0].archs, f"derived from the builder's default list: {by_default[0].source}")
+        return unknown(f"the architectures of builds for {tag} are not known")
 
     def depends(self) -> Fact[Any]:
         """Python distributions that the build cannot be loaded without."""

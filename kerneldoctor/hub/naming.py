@@ -17,7 +17,7 @@ from packaging.version import Version
 from ..engine import facts  # noqa: F401 - registers the derived facts asked for here
 from ..engine.case import Case, Row, Tables
 from ..engine.conditions import parse_version
-from ..engine.facts.releases import listed_on, row_of, rows_newest_first
+from ..engine.facts.releases import agreement, listed_on, row_of, rows_newest_first
 from ..environment import Environment, Fact
 from .reference import Kind, Reference
 
@@ -35,7 +35,7 @@ class StepCode(enum.Enum):
     PACKAGE = "package"  # the flash-attn package is used - what
     NO_PACKAGE = "no_package"  # - why
     KERNELS_ACCEPTED = "kernels_accepted"  # - kernels, range
-    KERNELS_REFUSED = "kernels_refused"  # - kernels, range, fits (a release to install, or ""), why
+    KERNELS_REFUSED = "kernels_refused"  # - kernels, range, fits (pins that would do, or ""), listed
     KERNELS_UNKNOWN = "kernels_unknown"  # - why, range
     AGREEING_SET = "agreeing_set"  # three releases that work together - pins, listed
     REPLACED_BY = "replaced_by"  # - repo
@@ -44,6 +44,7 @@ class StepCode(enum.Enum):
     VERSION_DEFAULT = "version_default"  # - version, condition
     VERSION_NONE = "version_none"  # no version is passed - branch
     VERSION_UNKNOWN = "version_unknown"  # - why
+    IMPORT_FAILS = "import_fails"  # model classes of this transformers do not import with this kernels - why
     DEVICES = "devices"  # what the version has builds for - backends, version
     PAGED_GONE = "paged_gone"  # the paged| prefix is no longer read - release
     SWITCH_WITHOUT_EFFECT = "switch_without_effect"  # USE_HUB_KERNELS does not reach attention
@@ -80,6 +81,14 @@ class Meaning:
     revision: str  # "v3", "main", a commit; "" where it is not known
     steps: tuple[Step, ...]
     eras: tuple[Era, ...]  # oldest first
+
+    @property
+    def works(self) -> bool | None:
+        """Whether transformers would load something, as far as its own checks go; None where that cannot be told."""
+        if self.source == "none" or any(step.code is StepCode.IMPORT_FAILS for step in self.steps):
+            return False
+        unknown_version = self.source in ("named", "hub") and not self.revision
+        return None if self.source == "unknown" or unknown_version else True
 
     @property
     def name(self) -> str:
@@ -186,21 +195,31 @@ class _Chain:
         here = str(self._installed("kernels").value or "")
         if accepted.value:
             self._step(StepCode.KERNELS_ACCEPTED, kernels=here, range=str(wanted.value))
+            imports = self._case.fact("transformers.imports_with_kernels")
+            if imports.value is False:
+                self._step(StepCode.IMPORT_FAILS, why=imports.note)
         elif accepted.is_unknown:
             self._step(StepCode.KERNELS_UNKNOWN, why=accepted.note, range=str(wanted.value))
         else:
             self._kernels_refused(here, str(wanted.value))
 
     def _kernels_refused(self, here: str, wanted: str) -> None:
-        fits = self._case.fact("transformers.kernels_in_range")
-        self._step(
-            StepCode.KERNELS_REFUSED,
-            kernels=here, range=wanted, fits=str(fits.value or ""), why="" if fits.is_known else fits.note,
-        )  # fmt: skip
+        listed = listed_on(self._case, "kernels")
+        fits = self._pins_that_fit()
+        self._step(StepCode.KERNELS_REFUSED, kernels=here, range=wanted, fits=fits, listed=listed)
         pins = self._case.fact("transformers.agreeing_set")
-        if not fits.is_known and pins.is_known:
-            listed = listed_on(self._case, "transformers")
-            self._step(StepCode.AGREEING_SET, pins=str(pins.value), listed=listed)
+        if not fits and pins.is_known:
+            self._step(StepCode.AGREEING_SET, pins=str(pins.value), listed=listed_on(self._case, "transformers"))
+
+    def _pins_that_fit(self) -> str:
+        """The newest kernels release for this transformers, and huggingface_hub where it must change with it."""
+        hub_here = self._installed("huggingface-hub").value
+        for _, kernels in rows_newest_first(self._case, "kernels"):
+            hub = agreement(self._case, self._release.value, kernels) if self._release.value is not None else None
+            if hub is not None:
+                also = "" if hub_here in (None, hub) else f" huggingface_hub=={hub}"
+                return f"kernels=={kernels['version']}{also}"
+        return ""
 
     def _devices(self, repo: str, revision: str) -> None:
         for row in self._case.table("hub_kernels"):

@@ -1,0 +1,201 @@
+"""The commands about Hub kernels: parse, call the API, render, exit. No logic, nothing heavy imported beforehand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .errors import KerneldoctorError
+
+if TYPE_CHECKING:
+    from .hub.whatif import Changes
+    from .report.layout import Page
+
+Command = Callable[..., Any]
+_FORMAT = click.option("--format", "form", type=click.Choice(["console", "json"]), default="console", show_default=True)
+_OUTPUT = click.option("--output", "-o", metavar="FILE", help="Write the result to a file, whole or not at all.")
+_RULES = click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules.")
+_TIMEOUT = click.option(
+    "--timeout", type=click.FloatRange(0.1, 600), default=20.0, show_default=True, help="Seconds for asking the Hub."
+)
+
+
+def _machine(command: Command) -> Command:
+    """The options that say whose facts are judged, and with which changes."""
+    for option in reversed(
+        (
+            click.option("--env", metavar="FILE", help="Judge saved facts or a saved report; - for stdin."),
+            click.option("--python", metavar="PATH", help="Look at the environment of another interpreter."),
+            click.option("--torch", metavar="RELEASE", help="What if: 2.13, or 2.13.0+cu130."),
+            click.option("--cuda", metavar="RELEASE", help="What if torch were built for 12.8 (or cpu, rocm6.4, xpu)."),
+            click.option("--gpu", multiple=True, metavar="GPU", help='What if: "RTX 5090", sm_120, 12.0, or none.'),
+            click.option("--kernels", metavar="RELEASE", help="What if: another kernels release."),
+            click.option("--transformers", metavar="RELEASE", help="What if: another transformers release."),
+            click.option("--platform", metavar="NAME", help="What if: aarch64-linux, x86_64-windows."),
+            click.option("--python-version", metavar="RELEASE", help="What if: 3.12, 3.13t."),
+            click.option("--no-color", is_flag=True, help="Plain text; NO_COLOR in the environment does the same."),
+            click.option("--no-redact", is_flag=True, help="Keep user and host names, home paths and secrets."),
+            _FORMAT,
+            _OUTPUT,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("reference")
+@click.option("--all", "show_all", is_flag=True, help="Also list the builds for other platforms.")
+@click.option(
+    "--source", type=click.Choice(["auto", "live", "cache", "index"]), default="auto", show_default=True,
+    help="Where the listing comes from; auto asks the Hub and falls back to the index.",
+)  # fmt: skip
+@_TIMEOUT
+@click.option("--find-env", is_flag=True, help="Find the smallest changes that would give a usable build.")
+@_RULES
+@_machine
+def variants(
+    reference: str,
+    show_all: bool,
+    source: str,
+    timeout: float,
+    find_env: bool,
+    folders: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Show the builds of a kernel: which would load here, why not the others, and what to pin.
+
+    REFERENCE is owner/name[@revision], flash_attention_2, or a page of the Hub. Exit code 0: there is a usable build;
+    1: there is none; 3: that cannot be told.
+    """
+    from . import api_hub
+    from .report.variants import to_json
+    from .report.variants_page import render
+
+    environment, identity = api_hub.look(options["env"], options["python"])
+    answer = api_hub.variants(
+        reference, environment=environment, changes=_changes(options), find_env=find_env, rules=folders,
+        asking=api_hub.Asking(source, timeout, _progress),  # type: ignore[arg-type]
+    )  # fmt: skip
+    code = {True: 0, False: 1, None: 3}[answer.usable]
+    if not options["no_redact"]:
+        from .report.redact import redact_value
+
+        answer = redact_value(answer, identity)
+    _deliver(options, lambda: to_json(answer), lambda page: render(answer, page, show_all))
+    return code
+
+
+@click.command()
+@click.argument("name")
+@_machine
+def resolve(name: str, **options: Any) -> int:
+    """Say what a kernel's name means for the installed transformers, step by step.
+
+    NAME is flash_attention_2, owner/name[@revision], or a page of the Hub. Exit code 0: it means something that can be
+    loaded; 1: transformers would raise; 3: that cannot be told.
+    """
+    from . import api_hub
+    from .report.naming import render, to_json
+
+    environment, identity = api_hub.look(options["env"], options["python"])
+    meant, notes = api_hub.resolve(name, environment=environment, changes=_changes(options))
+    code = {True: 0, False: 1, None: 3}[meant.works]
+    if not options["no_redact"]:
+        from .report.redact import redact_value
+
+        meant, notes = redact_value(meant, identity), redact_value(notes, identity)
+    document = lambda: {**to_json(meant), "notes": [*meant.reference.notes, *notes]}  # noqa: E731
+    _deliver(options, document, lambda page: render(meant, notes, page))
+    return code
+
+
+@click.group()
+def index() -> None:
+    """The listings of kernels for machines that cannot ask the Hub."""
+
+
+@index.command()
+@click.argument("repositories", nargs=-1, required=True, metavar="REPO...")
+@_TIMEOUT
+def refresh(repositories: tuple[str, ...], timeout: float) -> int:
+    """Take entries of the index from the live Hub."""
+    from . import api_hub
+    from .report.text import plural, printable
+
+    failed = 0
+    for repo in repositories:
+        try:
+            listing, path = api_hub.refresh_index(repo, api_hub.Asking("live", timeout, _progress))
+        except KerneldoctorError as error:
+            failed = max(failed, _exit_code(error))
+            click.echo(f"kerneldoctor: {printable(str(error))}", err=True)
+            continue
+        builds = sum(len(version.builds) for version in listing.versions)
+        click.echo(f"{listing.repo}: {plural(len(listing.versions), 'version')}, {plural(builds, 'build')} -> {path}")
+    return failed
+
+
+@index.command()
+@click.argument("repositories", nargs=-1, metavar="[REPO]...")
+@_FORMAT
+def show(repositories: tuple[str, ...], form: str) -> int:
+    """List what the index knows, how, and of what day."""
+    from . import api_hub
+    from .report.index import render, to_json
+    from .report.text import json_text
+
+    path, listings = api_hub.index_listings(repositories)
+    click.echo(json_text(to_json(path, listings)) if form == "json" else render(path, listings, _width()), nl=False)
+    return 0
+
+
+def _changes(options: dict[str, Any]) -> Changes:
+    from .hub.whatif import Changes
+
+    return Changes(
+        options["torch"], options["cuda"], options["gpu"], options["kernels"], options["transformers"],
+        options["platform"], options["python_version"],
+    )  # fmt: skip
+
+
+def _deliver(options: dict[str, Any], document: Callable[[], Any], page: Callable[[Page], str]) -> None:
+    """The result in the format asked for, to the file asked for or stdout."""
+    from .report.layout import Page
+    from .report.text import json_text
+
+    text = json_text(document()) if options["form"] == "json" else page(Page(_width(), _may_color(options)))
+    if options["output"] is None:
+        click.echo(text, nl=False)
+        return
+    from .api import write_text
+
+    write_text(options["output"], text)
+
+
+def _may_color(options: dict[str, Any]) -> bool:
+    import os
+
+    dull = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+    return not (dull or options["no_color"] or options["output"] is not None)
+
+
+def _progress(text: str) -> None:
+    """What is being asked, for a person who waits."""
+    if sys.stderr.isatty():
+        click.echo(f"{text} ...", err=True)
+
+
+def _exit_code(error: KerneldoctorError) -> int:
+    from .errors import UndeterminedError
+
+    return 3 if isinstance(error, UndeterminedError) else 2
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((80, 24)).columns

@@ -1,0 +1,240 @@
+"""The builds of a kernel on one machine, as JSON and in sentences: what loads, what is wrong with it, what to pin.
+
+Reads an Answer and decides nothing; the page for a person is in variants_page.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from ..environment import Environment
+from ..hub.acceptance import Reason, ReasonCode
+from ..hub.answer import Answer, Pin
+from ..hub.candidates import Candidate, VersionCandidates
+from ..hub.find_env import Option
+from .naming import to_json as meaning_json
+from .reasons import ELSEWHERE, issue_text, missing_text, reason_text, verdict_text, why
+from .text import listing
+
+SCHEMA = "kerneldoctor.variants/1"
+_FACTS = ("torch.version", "torch.cuda", "python.version", "system.os", "system.machine")
+
+
+def to_json(answer: Answer) -> dict[str, Any]:
+    """The published form. `reason` and `text` are for people, codes for programs."""
+    candidates = answer.candidates
+    return {
+        "schema": SCHEMA,
+        "reference": str(answer.meaning.reference),
+        "repo": candidates.listing.repo,
+        "asked": answer.asked or None,
+        "by_default": answer.by_default,
+        "usable": answer.usable,
+        "headline": headline(answer),
+        "pin": _pin_json(answer.pin, candidates.listing.repo) if answer.pin is not None else None,
+        "source": candidates.listing.source,
+        "as_of": candidates.listing.as_of or None,
+        "notes": list(answer.notes),
+        "kernels": {
+            "release": candidates.rules.release,
+            "installed": candidates.kernels_installed,
+            "extrapolated": candidates.rules.extrapolated,
+        },
+        "environment": _environment_json(answer.environment),
+        "meaning": meaning_json(answer.meaning),
+        "versions": [_version_json(version, answer) for version in candidates.versions],
+        "options": None if answer.options is None else [_option_json(option) for option in answer.options],
+    }
+
+
+def headline(answer: Answer) -> str:
+    """The answer to the user's question in one line."""
+    repo = answer.candidates.listing.repo
+    if answer.asked:
+        default = f" (asked for by transformers {answer.meaning.transformers})" if answer.by_default else ""
+        name = f"{repo}@{short(answer.asked)}{default}"
+        if answer.version is None:
+            return f"{name}: the {answer.candidates.listing.source} does not list this revision"
+        return f"{name} {version_sentence(answer.version, answer.environment)}"
+    usable = [v.version.name for v in answer.candidates.versions if v.usable]
+    if usable:
+        return f"{repo}: {listing([short(name) for name in usable])} {'works' if len(usable) == 1 else 'work'} here"
+    if not answer.candidates.versions:
+        return f"{repo} has no versions"
+    return f"{repo}: {'no version is known to work' if answer.usable is None else 'no version works'} here"
+
+
+def version_sentence(version: VersionCandidates, environment: Environment) -> str:
+    """What comes of one version here; reads on after its name."""
+    chosen = version.preferred
+    if chosen is None:
+        return _without_build(version, environment)
+    name, text = chosen.build.name, why(chosen)
+    if version.usable is False:
+        return f"would take {name}, which is of no use here: {text}"
+    if version.usable is None:
+        return f"would take {name}; {text}"
+    return f"loads {name}" + (f", but: {text}" if text else "")
+
+
+def pin_lines(pin: Pin, repo: str) -> tuple[str, ...]:
+    """What to type for a pin, in the forms that its kind of kernel is asked for."""
+    comment = f"  # {pin.version}" if pin.is_commit else ""
+    number = pin.version.removeprefix("v")
+    where = f"version={number}" if not pin.is_commit and number.isdecimal() else f'revision="{pin.revision}"'
+    call = f'get_kernel("{repo}", {where}){comment}'
+    if pin.attention is False:
+        return (call,)
+    return f'attn_implementation="{repo}@{pin.revision}"{comment}', call
+
+
+def option_text(option: Option) -> str:
+    """The changes of an option in one line."""
+    if not option.changes:
+        return f"nothing needs to change: {option.version} has {option.build}"
+    changes = [f"{c.package} {c.before} -> {c.after}" if c.before else f"add {c.package}" for c in option.changes]
+    return f"{listing(changes)}: then {option.version} has {option.build}"
+
+
+def machine_text(answer: Answer) -> str:
+    """The machine that was judged, in one line."""
+    environment = answer.environment
+    facts = {path: environment.fact(path) for path in _FACTS}
+    torch = facts["torch.version"]
+    parts = [f"torch {torch.value or ('not installed' if torch.is_absent else 'unknown')}"]
+    if facts["torch.cuda"].is_known and "+" not in str(torch.value):
+        parts.append(f"CUDA {facts['torch.cuda'].value}")
+    parts.append(f"{facts['system.os'].value or 'unknown system'} {facts['system.machine'].value or ''}".strip())
+    parts.append(_gpu_text(environment))
+    installed = "" if answer.candidates.kernels_installed else " (not installed)"
+    return ", ".join((*parts, f"kernels {answer.candidates.rules.release}{installed}"))
+
+
+def source_text(answer: Answer) -> str:
+    """Where the listing comes from, and of what day."""
+    listed = answer.candidates.listing
+    day = f" of {listed.as_of}" if listed.as_of else ""
+    match listed.source:
+        case "live":
+            return f"the live Hub{day}"
+        case "cache":
+            return "the local cache, which holds only what was downloaded"
+        case _:
+            return f"the bundled index{day}: the Hub may have moved on since"
+
+
+def short(name: str) -> str:
+    """A commit cut to ten digits, any other name whole."""
+    return name[:10] if len(name) == 40 else name
+
+
+def _without_build(version: VersionCandidates, environment: Environment) -> str:
+    listed = version.version
+    if not listed.builds and listed.complete:
+        return f"has no build at all: {listed.note or 'its build folder is empty'}"
+    if not listed.complete and listed.how != "cache":
+        fits = [c.build.name for c in version.candidates if c.accepted]
+        seen = f"; of those seen {listing(fits)} would fit" if fits else ""
+        return f"cannot be judged: not all of its builds are known (seen {listed.as_of or 'at an unknown date'}){seen}"
+    unsettled = [c for c in version.candidates if c.accepted is None]
+    if unsettled:
+        facts = dict.fromkeys(missing_text(m) for c in unsettled for m in c.missing)
+        return f"cannot be judged: needs {listing(list(facts))}"
+    return f"has no build for this machine: {nearest_miss(version, environment)}"
+
+
+def nearest_miss(version: VersionCandidates, environment: Environment) -> str:
+    """Why the builds that come nearest do not fit."""
+    backend = environment.torch.backend.value
+    refused = [c for c in version.candidates if c.reason is not None]
+    here = [c for c in refused if c.reason is not None and c.reason.code not in ELSEWHERE]
+    same = [c for c in here if c.variant is not None and c.variant.backend == backend]
+    near = [c.reason for c in (same or here or refused) if c.reason is not None]
+    if not near:
+        return "none of its builds has a name that kernels reads"
+    return _common_reason(near, bool(same or here))
+
+
+def _common_reason(reasons: list[Reason], here: bool) -> str:
+    code, _ = Counter(reason.code for reason in reasons).most_common(1)[0]
+    alike = [reason for reason in reasons if reason.code is code]
+    wanted = sorted({reason.wanted for reason in alike}, key=_in_order)
+    if not here:
+        return f"its builds are for {listing(wanted)}; here is {alike[0].found}"
+    if code is ReasonCode.TORCH_VERSION:
+        return f"its builds are for torch {listing(wanted)}; here is {alike[0].found}"
+    return reason_text(alike[0])
+
+
+def _in_order(text: str) -> tuple[tuple[int, ...], str]:
+    return tuple(int(part) for part in text.split(".") if part.isdecimal()), text
+
+
+def _gpu_text(environment: Environment) -> str:
+    gpus = environment.gpus
+    if gpus.is_unknown:
+        return "GPU unknown"
+    visible = [gpu for gpu in gpus.value or () if gpu.visible.value is not False]
+    named = Counter(
+        f"{gpu.name.value or 'GPU'} ({gpu.compute_capability.value or 'capability unknown'})" for gpu in visible
+    )
+    return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in named.items()) or "no GPU"
+
+
+def _environment_json(environment: Environment) -> dict[str, Any]:
+    facts = {path: environment.fact(path).value for path in (*_FACTS, "torch.backend")}
+    return {**facts, "gpus": _gpu_text(environment)}
+
+
+def _pin_json(pin: Pin, repo: str) -> dict[str, Any]:
+    return {**asdict(pin), "is_commit": pin.is_commit, "type": list(pin_lines(pin, repo)), "tested": False}
+
+
+def _version_json(version: VersionCandidates, answer: Answer) -> dict[str, Any]:
+    listed = version.version
+    return {
+        "version": listed.name,
+        "revision": listed.commit or None,
+        "how": listed.how,
+        "as_of": listed.as_of or None,
+        "complete": listed.complete,
+        "usable": version.usable,
+        "cached": version.cached,
+        "loads_offline": version.loads_offline,
+        "text": version_sentence(version, answer.environment),
+        "note": listed.note or None,
+        "variants": [_variant_json(candidate) for candidate in version.candidates],
+    }
+
+
+def _variant_json(candidate: Candidate) -> dict[str, Any]:
+    reason, build = candidate.reason, candidate.build
+    return {
+        "name": build.name,
+        "accepted": candidate.accepted,
+        "preferred": candidate.preferred,
+        "usable": candidate.usable,
+        "reason": why(candidate) if candidate.accepted is False else None,
+        "reason_code": "unreadable_name" if candidate.variant is None else reason.code.value if reason else None,
+        "wanted": reason.wanted if reason else None,
+        "found": reason.found if reason else None,
+        "build_id": build.build_id or None,
+        "build_id_seen": build.build_id_note or None,
+        "cached": candidate.cached,
+        "known_issues": [issue.rule for issue in candidate.issues],
+        "issues": [
+            {"rule": i.rule, "title": i.title, "severity": i.severity, "certainty": i.certainty,
+             "missing": list(i.missing), "text": issue_text(i)}
+            for i in candidate.issues
+        ],
+        "verdicts": [
+            {**asdict(v), "code": v.code.value, "text": verdict_text(v)} for v in candidate.verdicts
+        ],
+        "missing": [asdict(m) for m in candidate.missing],
+    }  # fmt: skip
+
+
+def _option_json(option: Option) -> dict[str, Any]:
+    return {**asdict(option), "text": option_text(option)}

@@ -1,0 +1,161 @@
+"""The builds of a kernel on one machine as a page: the answer, the pin, the other versions, every build, the source.
+
+Lays out and decides nothing. Names, pins and commands stay in one piece.
+"""
+
+from __future__ import annotations
+
+from ..hub.answer import Answer
+from ..hub.candidates import Candidate, VersionCandidates
+from .layout import Page
+from .naming import conclusion
+from .reasons import ELSEWHERE, issue_text, missing_text, verdict_text, why
+from .text import plural
+from .variants import headline, machine_text, option_text, pin_lines, short, source_text, version_sentence
+
+_MOST_ROWS = 40  # builds of one version, without --all
+_STYLE = {True: "bold green", False: "bold red", None: "bold yellow"}
+
+
+def render(answer: Answer, page: Page, show_all: bool = False) -> str:
+    """The whole page."""
+    _answer(answer, page)
+    _other_versions(answer, page)
+    _pin(answer, page)
+    if answer.options is not None:
+        _options(answer, page)
+    for version in answer.candidates.versions:
+        _builds(version, answer, page, show_all)
+    _source(answer, page)
+    return page.text()
+
+
+def _answer(answer: Answer, page: Page) -> None:
+    page.line(headline(answer), _STYLE[answer.usable])
+    page.paragraph("  here    ", machine_text(answer))
+    if answer.meaning.source in ("package", "none", "unknown"):
+        page.paragraph("  name    ", conclusion(answer.meaning))
+    release = answer.candidates.rules.release
+    if answer.candidates.kernels_installed is False:
+        page.paragraph(
+            "  kernels ", f'not installed; judged as release {release} would: pip install "kernels=={release}"'
+        )
+    elif answer.candidates.rules.extrapolated:
+        page.paragraph(
+            "  kernels ", f"{release} is newer than any release known here: judged by the newest known rules"
+        )
+    version = answer.version
+    chosen = version.preferred if version is not None else None
+    for text in _more(chosen):
+        page.paragraph("  also    ", text)
+    for note in (*answer.meaning.reference.notes, *answer.notes):
+        page.paragraph("  note    ", note)
+
+
+def _more(chosen: Candidate | None) -> list[str]:
+    """What else there is to say of a build beside the one thing in the headline."""
+    if chosen is None:
+        return []
+    texts = [verdict_text(v) for v in chosen.verdicts] + [issue_text(i) for i in chosen.issues]
+    texts += [f"not determined: needs {missing_text(m)}" for m in chosen.missing]
+    return [text for text in texts if text != why(chosen)]
+
+
+def _other_versions(answer: Answer, page: Page) -> None:
+    others = [v for v in answer.candidates.versions if v is not answer.version]
+    if not others:
+        return
+    page.line()
+    for version in others:
+        name = short(version.version.name)
+        page.paragraph(f"  {name:<7} ", version_sentence(version, answer.environment))
+
+
+def _pin(answer: Answer, page: Page) -> None:
+    page.line()
+    if answer.pin is None:
+        page.line("No pin: nothing is known to work here")
+        return
+    held = "" if answer.pin.is_commit else "; a branch can move, no commit of it is known here"
+    version = answer.candidates.version(answer.pin.revision)
+    chosen = version.preferred if version is not None else None
+    faults = [issue.rule for issue in chosen.issues if issue.severity == "error"] if chosen is not None else []
+    known = f", with known faults for some uses ({', '.join(faults)})" if faults else ""
+    page.paragraph("Pin ", f"{answer.pin.version}, untested{known}: {answer.pin.build}{held}", "bold")
+    for text in pin_lines(answer.pin, answer.candidates.listing.repo):
+        page.whole(f"    {text}")
+
+
+def _options(answer: Answer, page: Page) -> None:
+    page.line()
+    options = answer.options or ()
+    page.line("What would help, the smallest change first" if options else "No change is known that would help", "bold")
+    for number, option in enumerate(options, 1):
+        doubt = "" if option.usable else f" (not determined: {', '.join(option.missing)})"
+        page.paragraph(f"  {number}. ", f"{option_text(option)}{doubt}")
+        for command in option.commands:
+            page.whole(f"     {command}")
+        if option.issues:
+            page.paragraph("     ", f"known faults that depend on the workload: {', '.join(option.issues)}")
+        if option.rebuild:
+            page.paragraph("     ", f"to be installed again for that torch: {', '.join(option.rebuild)}")
+
+
+def _builds(version: VersionCandidates, answer: Answer, page: Page, show_all: bool) -> None:
+    listed = version.version
+    page.line()
+    parts = [short(listed.name), short(listed.commit) if listed.commit != listed.name else "", _how(version)]
+    page.line("  ".join(part for part in parts if part), "bold")
+    backend = answer.environment.torch.backend.value
+    shown = [c for c in version.candidates if show_all or not _elsewhere(c, backend)]
+    hidden = len(version.candidates) - len(shown)
+    for candidate in shown if show_all else shown[:_MOST_ROWS]:
+        _build(candidate, page)
+    if not show_all and len(shown) > _MOST_ROWS:
+        page.line(f"  {plural(len(shown) - _MOST_ROWS, 'more build')} (--all)")
+    if hidden:
+        page.line(f"  {plural(hidden, 'build')} for other platforms (--all)")
+    if not version.candidates:
+        page.paragraph("  ", listed.note or "no build was seen")
+
+
+def _how(version: VersionCandidates) -> str:
+    listed = version.version
+    whole = "" if listed.complete or listed.how == "cache" else ", not all of its builds"
+    text = {"live": "live", "cache": "in the cache", "observed": "seen", "derived": "derived", "partial": "seen"}
+    parts = [
+        f"{text[listed.how]} {listed.as_of or 'at an unknown date'}{whole}" if listed.how != "cache" else text["cache"]
+    ]
+    if version.cached and listed.how != "cache":
+        parts.append("on disk")
+    if version.cached:
+        offline = {True: "loads offline", False: "does not load offline", None: "offline: not known"}
+        parts.append(offline[version.loads_offline])
+    return ", ".join(parts)
+
+
+def _elsewhere(candidate: Candidate, backend: str | None) -> bool:
+    """Whether it is refused and no matter of releases: another machine, system or kind of GPU."""
+    if candidate.reason is None or candidate.variant is None:
+        return False
+    other = (
+        backend in ("cuda", "rocm", "xpu") and not candidate.variant.is_noarch and candidate.variant.backend != backend
+    )
+    return other or candidate.reason.code in ELSEWHERE
+
+
+def _build(candidate: Candidate, page: Page) -> None:
+    state = "takes" if candidate.preferred else {True: "fits", False: "no", None: "?"}[candidate.accepted]
+    identity = f"  [{candidate.build.build_id}]" if candidate.build.build_id else ""
+    label = f"  {state:<6}{candidate.build.name}{identity}"
+    text = why(candidate)
+    if len(label) + 2 + len(text) <= page.width or not text:
+        page.whole(f"{label}  {text}".rstrip(), _STYLE[candidate.usable] if candidate.preferred else "")
+        return
+    page.whole(label, _STYLE[candidate.usable] if candidate.preferred else "")
+    page.paragraph("          ", text)
+
+
+def _source(answer: Answer, page: Page) -> None:
+    page.line()
+    page.paragraph("Listing: ", source_text(answer))
