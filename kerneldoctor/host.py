@@ -200,14 +200,14 @@ def _collect(process: subprocess.Popen[bytes], timeout: float) -> CommandResult:
         threading.Thread(target=drain, args=(name, pipe), daemon=True)
         for name, pipe in (("out", process.stdout), ("err", process.stderr))
     ]
-    for reader in readers:
-        reader.start()
+    # Popen.wait(timeout) sleeps up to 50 ms between its looks: a thread that waits for real is told at once.
+    waiter = threading.Thread(target=process.wait, daemon=True)
+    for thread in (*readers, waiter):
+        thread.start()
     end = time.monotonic() + timeout
-    trouble: Literal["", "timeout"] = ""
-    try:
-        code: int | None = process.wait(timeout)
-    except subprocess.TimeoutExpired:
-        code, trouble = None, "timeout"
+    waiter.join(timeout)
+    code = process.returncode
+    trouble: Literal["", "timeout"] = "timeout" if code is None else ""
     _kill_group(process)
     for reader in readers:
         reader.join(max(0.1, end - time.monotonic()) if trouble == "" else 0.1)

@@ -25,7 +25,7 @@ _MARK = "kerneldoctor-interpreter "  # sitecustomize and .pth files may print li
 _SCRIPT = f"""
 import json, sys
 try:
-    import platform, sysconfig
+    import sysconfig
     scheme = getattr(sysconfig, "get_default_scheme", getattr(sysconfig, "_get_default_scheme", None))()
     scheme = "posix_prefix" if scheme == "posix_local" else scheme
     more = dict(
