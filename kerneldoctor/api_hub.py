@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from .environment import Environment
 from .errors import HubError, UndeterminedError, UsageError
 from .hub.answer import Answer, find_pin
-from .hub.find_env import find_environments
 from .hub.listing import Listing
 from .hub.naming import Meaning, meaning
 from .hub.reference import Kind, Reference, parse_reference
@@ -79,6 +78,8 @@ def variants(
     judged = candidates(listing, environment, tables, known_rules, workload)
     options = None
     if find_env:
+        from .hub.find_env import find_environments
+
         version = asked if parsed.revision or parsed.kind is Kind.FLASH_ATTENTION else ""
         options = find_environments(listing, environment, tables, known_rules, workload, version)
         if not options and not parsed.revision:

@@ -13,6 +13,7 @@ from .errors import KerneldoctorError
 if TYPE_CHECKING:
     from .hub.whatif import Changes
     from .report.layout import Page
+    from .report.redact import Identity
 
 Command = Callable[..., Any]
 _FORMAT = click.option("--format", "form", type=click.Choice(["console", "json"]), default="console", show_default=True)
@@ -81,11 +82,7 @@ def variants(
         asking=api_hub.Asking(source, timeout, _progress),  # type: ignore[arg-type]
     )  # fmt: skip
     code = {True: 0, False: 1, None: 3}[answer.usable]
-    if not options["no_redact"]:
-        from .report.redact import redact_value
-
-        answer = redact_value(answer, identity)
-    _deliver(options, lambda: to_json(answer), lambda page: render(answer, page, show_all))
+    _deliver(options, identity, lambda: to_json(answer), lambda page: render(answer, page, show_all))
     return code
 
 
@@ -104,12 +101,7 @@ def resolve(name: str, **options: Any) -> int:
     environment, identity = api_hub.look(options["env"], options["python"])
     meant, notes = api_hub.resolve(name, environment=environment, changes=_changes(options))
     code = {True: 0, False: 1, None: 3}[meant.works]
-    if not options["no_redact"]:
-        from .report.redact import redact_value
-
-        meant, notes = redact_value(meant, identity), redact_value(notes, identity)
-    document = lambda: {**to_json(meant), "notes": [*meant.reference.notes, *notes]}  # noqa: E731
-    _deliver(options, document, lambda page: render(meant, notes, page))
+    _deliver(options, identity, lambda: to_json(meant, notes), lambda page: render(meant, notes, page))
     return code
 
 
@@ -162,12 +154,19 @@ def _changes(options: dict[str, Any]) -> Changes:
     )  # fmt: skip
 
 
-def _deliver(options: dict[str, Any], document: Callable[[], Any], page: Callable[[Page], str]) -> None:
+def _deliver(
+    options: dict[str, Any], identity: Identity, document: Callable[[], Any], page: Callable[[Page], str]
+) -> None:
     """The result in the format asked for, to the file asked for or stdout."""
     from .report.layout import Page
+    from .report.redact import Redactor, redact_json
     from .report.text import json_text
 
-    text = json_text(document()) if options["form"] == "json" else page(Page(_width(), _may_color(options)))
+    redactor = Redactor(identity)
+    if options["form"] == "json":
+        text = json_text(document() if options["no_redact"] else redact_json(document(), redactor))
+    else:
+        text = page(Page(_width(), _may_color(options), None if options["no_redact"] else redactor))
     if options["output"] is None:
         click.echo(text, nl=False)
         return

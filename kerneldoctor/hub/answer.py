@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..engine.case import Tables
 from ..environment import Environment
 from .candidates import Candidates, VersionCandidates
-from .find_env import Option
 from .kernel_facts import kernel_row
 from .naming import Meaning
 from .reference import Kind
+
+if TYPE_CHECKING:
+    from .find_env import Option  # most answers need none, and it costs the start 10 ms
 
 
 @dataclass(frozen=True, slots=True)

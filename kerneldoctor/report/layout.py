@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .text import printable
@@ -15,6 +16,7 @@ class Page:
 
     width: int = 80
     color: bool = False
+    redact: Callable[[str], str] | None = None  # what every text goes through first
     _lines: list[tuple[str, str]] = field(default_factory=list)  # text, style
 
     def line(self, text: str = "", style: str = "") -> None:
@@ -23,14 +25,17 @@ class Page:
 
     def whole(self, text: str, style: str = "") -> None:
         """A line that must stay in one piece, because it is copied."""
-        self._lines.append((printable(text), style))
+        self._lines.append((printable(self._clean(text)), style))
 
     def paragraph(self, label: str, text: str, style: str = "") -> None:
         """Text beside a label, wrapped between words; a word that is longer than the line stays whole."""
         room = min(max(self.width, NARROWEST), WIDEST) - len(label)
-        for part in _wrap(printable(text), room):
+        for part in _wrap(printable(self._clean(text)), room):
             self._lines.append((f"{printable(label)}{part}".rstrip(), style))
             label = " " * len(label)
+
+    def _clean(self, text: str) -> str:
+        return self.redact(text) if self.redact is not None else text
 
     def text(self) -> str:
         """The page, with escape sequences where colours are wanted."""

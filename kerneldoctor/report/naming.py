@@ -68,7 +68,7 @@ def conclusion(meaning: Meaning) -> str:
             return f"what {name} loads cannot be told"
 
 
-def to_json(meaning: Meaning) -> dict[str, Any]:
+def to_json(meaning: Meaning, notes: tuple[str, ...] = ()) -> dict[str, Any]:
     """The published form."""
     return {
         "schema": SCHEMA,
@@ -81,7 +81,7 @@ def to_json(meaning: Meaning) -> dict[str, Any]:
         "transformers": meaning.transformers or None,
         "steps": [{"code": s.code.value, **s.fields, "text": step_text(s)} for s in meaning.steps],
         "eras": [asdict(era) for era in meaning.eras],
-        "notes": list(meaning.reference.notes),
+        "notes": [*meaning.reference.notes, *notes],
     }
 
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..environment import Environment
 from ..hub.acceptance import Reason, ReasonCode
 from ..hub.answer import Answer, Pin
 from ..hub.candidates import Candidate, VersionCandidates
-from ..hub.find_env import Option
 from .naming import to_json as meaning_json
 from .reasons import ELSEWHERE, issue_text, missing_text, reason_text, verdict_text, why
 from .text import listing
+
+if TYPE_CHECKING:
+    from ..hub.find_env import Option
 
 SCHEMA = "kerneldoctor.variants/1"
 _FACTS = ("torch.version", "torch.cuda", "python.version", "system.os", "system.machine")
