@@ -307,6 +307,7 @@ class HuggingFace:
     offline: Fact[bool] = NOT_LOOKED
     telemetry_disabled: Fact[bool] = NOT_LOOKED
     telemetry_variable: Fact[str] = NOT_LOOKED  # which switch did it
+    user_agent_origin: Fact[str] = NOT_LOOKED  # HF_HUB_USER_AGENT_ORIGIN, which huggingface_hub adds to its header
     home: Fact[str] = NOT_LOOKED
     kernels_cache: Fact[str] = NOT_LOOKED  # the folder in force
     cache_exists: Fact[bool] = NOT_LOOKED

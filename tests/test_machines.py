@@ -31,6 +31,8 @@ def test_the_range_fault_comes_with_the_release_that_fits() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(MACHINES.glob("*.json")), ids=lambda path: path.stem)
-def test_a_kept_machine_is_still_readable_and_whole(path: Path) -> None:
+def test_a_kept_machine_loses_no_fact_as_the_schema_grows(path: Path) -> None:
     document = json.loads(path.read_text("utf-8"))
-    assert api.load_environment(str(path)).to_json() == document
+    read = api.load_environment(str(path)).to_json()
+    for section, facts in document.items():
+        assert read[section] == (facts if isinstance(facts, str) or "value" in facts else {**read[section], **facts})

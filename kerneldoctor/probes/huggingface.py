@@ -29,6 +29,7 @@ VARIABLES = (
     *TELEMETRY_SWITCHES,
     *OFFLINE_SWITCHES,
     *("HF_ENDPOINT", "HUGGINGFACE_CO_STAGING", "HF_HOME", "XDG_CACHE_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"),
+    "HF_HUB_USER_AGENT_ORIGIN",
     *("KERNELS_CACHE", "HF_KERNELS_CACHE", "LOCAL_KERNELS", "USE_HUB_KERNELS"),
 )
 """What a recording must keep for this probe to answer alike; tokens and proxies are recorded as yes or no."""
@@ -50,6 +51,7 @@ def probe(scene: Scene) -> Mapping[str, object]:
             offline=_offline(host.environ),
             telemetry_disabled=disabled,
             telemetry_variable=switch,
+            user_agent_origin=_variable(host.environ, "HF_HUB_USER_AGENT_ORIGIN"),
             home=home,
             kernels_cache=cache,
             cache_exists=exists,
@@ -96,6 +98,10 @@ def _telemetry(environ: Mapping[str, str]) -> tuple[Fact[bool], Fact[str]]:
         none = f"none of {', '.join(TELEMETRY_SWITCHES)} is true"
         return known(False, none), absent(none)
     return known(True, switch), known(switch, switch)
+
+
+def _variable(environ: Mapping[str, str], name: str) -> Fact[str]:
+    return known(environ[name], name) if environ.get(name) else absent(f"{name} is not set")
 
 
 def _use_hub_kernels(environ: Mapping[str, str]) -> Fact[bool]:

@@ -188,11 +188,16 @@ def free_threaded(case: Case) -> Fact[str]:
 
 @derived("kernels.telemetry_breaks_loading", bool)
 def telemetry_breaks_loading(case: Case) -> Fact[bool]:
-    """Whether every online load fails here because telemetry is off and the release sends a broken header then."""
+    """Whether every online load fails here because telemetry is off and the release sends a broken header then.
+
+    HF_HUB_USER_AGENT_ORIGIN completes the header. The variable is rare: where nobody looked, it counts as not set.
+    """
+    origin = case.fact("huggingface.user_agent_origin")
     return _all_of(
         column(case, "kernels", "telemetry_fault"),
         case.fact("huggingface.telemetry_disabled"),
         _negated(case.fact("huggingface.offline")),
+        known(not origin.is_known, origin.note),
     )
 
 
