@@ -96,6 +96,34 @@ def variants(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A kernel of which nothing can be said, and why."""
+
+    reference: str
+    why: str
+
+
+def kernels_of_scan(
+    names: Sequence[str], environment: Environment, rules: Sequence[str | Path] = ()
+) -> tuple[Answer | Unanswered, ...]:
+    """What a scan says of the kernels named, and of flash_attention_2 where transformers would ask for one.
+
+    Nobody is asked: only the index and the local cache. Raises UsageError for a name that is none.
+    """
+    for name in names:
+        parse_reference(name)
+    both = (environment.torch.version, environment.packages.get("transformers").version)
+    usual = ["flash_attention_2"] if all(fact.is_known for fact in both) else []
+    found: list[Answer | Unanswered] = []
+    for name in dict.fromkeys((*names, *usual)):
+        try:
+            found.append(variants(name, environment=environment, asking=Asking("index"), rules=rules))
+        except UndeterminedError as error:
+            found.append(Unanswered(name, str(error)))
+    return tuple(found)
+
+
 def resolve(
     reference: str, *, environment: Environment, changes: Changes = NO_CHANGES
 ) -> tuple[Meaning, tuple[str, ...]]:

@@ -13,6 +13,9 @@ from . import __version__, cli_hub
 from .errors import KerneldoctorError, UndeterminedError, UsageError
 
 if TYPE_CHECKING:
+    from .api_hub import Unanswered
+    from .hub.answer import Answer
+    from .report.layout import Page
     from .report.model import FailOn, Report
 
 PROGRAM = "kerneldoctor"
@@ -42,6 +45,7 @@ def cli(context: click.Context) -> None:
 @click.option("--deep", is_flag=True, help="Also import torch and flash-attn, in a child process (up to 90 s).")
 @click.option("--capture", metavar="FILE", help="Also write everything that was seen, to attach to a bug report.")
 @click.option("--replay", metavar="FILE", help="Look at a captured machine.")
+@click.option("--kernel", "kernels", multiple=True, metavar="REF", help="Also say which build of a Hub kernel loads.")
 @_RULES
 @click.option("--ignore", multiple=True, metavar="ID=REASON[;until=DATE]", help="Live with a finding, for a reason.")
 @click.option(
@@ -63,6 +67,7 @@ def scan(
     deep: bool,
     capture: str | None,
     replay: str | None,
+    kernels: tuple[str, ...],
     folders: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: FailOn,
@@ -72,7 +77,7 @@ def scan(
     no_redact: bool,
 ) -> int:
     """Look at this machine: state the facts, name the known faults, say what to do."""
-    from . import api
+    from . import api, api_hub
     from .report.model import exit_code
 
     if deep and not quiet and sys.stderr.isatty():
@@ -81,7 +86,12 @@ def scan(
         python=python, deep=deep, env=env, capture=capture, replay=replay, rules=folders, ignore=ignore,
         redact=not no_redact,
     )  # fmt: skip
-    text = _json(report) if form == "json" else _console(report, output is None and not no_color, verbose, quiet)
+    answers = () if quiet and not kernels else api_hub.kernels_of_scan(kernels, report.environment, folders)
+    if form == "json":
+        text = _json(report, answers)
+    else:
+        may_color = output is None and not no_color
+        text = _console(report, may_color, verbose, quiet) + cli_hub.kernels_text(answers, _page(may_color))
     _deliver(text, output)
     return int(exit_code(report.summary, fail_on))
 
@@ -143,17 +153,27 @@ for _command in (cli_hub.variants, cli_hub.resolve, cli_hub.index):
     cli.add_command(_command)
 
 
-def _json(report: Report) -> str:
-    from .report.json import render
+def _json(report: Report, kernels: Sequence[Answer | Unanswered]) -> str:
+    from .report.text import json_text
 
-    return render(report)
+    return json_text({**report.to_json(), "kernels": cli_hub.kernels_json(kernels)})
 
 
 def _console(report: Report, may_color: bool, verbose: bool, quiet: bool) -> str:
     from .report.console import Style, render
 
-    dull = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
-    return render(report, Style(_width(), may_color and not dull, verbose, quiet))
+    return render(report, Style(_width(), may_color and not _dull(), verbose, quiet))
+
+
+def _page(may_color: bool) -> Page:
+    from .report.layout import Page
+
+    return Page(_width(), may_color and not _dull())
+
+
+def _dull() -> bool:
+    """Whether nobody would see colours."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
 
 
 def _width() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +11,8 @@ import click
 from .errors import KerneldoctorError
 
 if TYPE_CHECKING:
+    from .api_hub import Unanswered
+    from .hub.answer import Answer
     from .hub.whatif import Changes
     from .report.layout import Page
     from .report.redact import Identity
@@ -145,6 +147,31 @@ def show(repositories: tuple[str, ...], form: str) -> int:
     return 0
 
 
+def kernels_text(kernels: Sequence[Answer | Unanswered], page: Page) -> str:
+    """The part of a scan's page that is about kernels."""
+    from .hub.answer import Answer
+    from .report.variants_page import render_brief
+
+    for kernel in kernels:
+        if isinstance(kernel, Answer):
+            render_brief(kernel, page)
+        else:
+            page.line()
+            page.paragraph(f"{kernel.reference}  ", kernel.why)
+    return page.text()
+
+
+def kernels_json(kernels: Sequence[Answer | Unanswered]) -> list[dict[str, Any]]:
+    """The part of a scan's JSON that is about kernels."""
+    from .hub.answer import Answer
+    from .report.variants import to_json
+
+    return [
+        to_json(kernel) if isinstance(kernel, Answer) else {"reference": kernel.reference, "error": kernel.why}
+        for kernel in kernels
+    ]
+
+
 def _changes(options: dict[str, Any]) -> Changes:
     from .hub.whatif import Changes
 
@@ -178,7 +205,7 @@ def _deliver(
 def _may_color(options: dict[str, Any]) -> bool:
     import os
 
-    dull = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+    dull = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
     return not (dull or options["no_color"] or options["output"] is not None)
 
 

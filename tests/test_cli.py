@@ -369,7 +369,7 @@ class TestImports:
     def test_version_and_help_load_the_command_line_only(self) -> None:
         for argument in ("--version", "--help"):
             ours = {name for name in self.modules(argument) if name.startswith("kerneldoctor.")}
-            assert ours == {"kerneldoctor.cli", "kerneldoctor.errors"}
+            assert ours == {"kerneldoctor.cli", "kerneldoctor.cli_hub", "kerneldoctor.errors"}
 
     def test_importing_the_package_loads_nothing(self) -> None:
         code = "import sys, kerneldoctor; print([m for m in sys.modules if m.startswith('kerneldoctor.')])"

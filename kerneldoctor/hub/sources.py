@@ -36,7 +36,7 @@ def find_listing(
     Raises UsageError when the Hub says that there is none, UndeterminedError when nobody could say.
     """
     if prefer == "cache":
-        return _cached(question.repo, environment, ()) or _nothing(question.repo, ("nothing in the local cache",))
+        return _cached(question.repo, environment, ()) or _nothing(question.repo, ("it is not in the local cache",))
     notes: tuple[str, ...] = ()
     if prefer in ("auto", "live"):
         if offline():
@@ -53,7 +53,7 @@ def find_listing(
     return (
         index_listing(question.repo, notes, repo_type)
         or _cached(question.repo, environment, notes)
-        or _nothing(question.repo, notes)
+        or _nothing(question.repo, (*notes, "neither the bundled index nor the local cache knows it"))
     )
 
 
@@ -105,5 +105,4 @@ def _hint(repo: str) -> str:
 
 
 def _nothing(repo: str, notes: tuple[str, ...]) -> Listing:
-    tried = "; ".join((*notes, "the bundled index does not know it"))
-    raise UndeterminedError(f"no listing of {repo}: {tried}{_hint(repo)}")
+    raise UndeterminedError(f"no listing of {repo}: {'; '.join(notes)}{_hint(repo)}")

@@ -30,6 +30,22 @@ def render(answer: Answer, page: Page, show_all: bool = False) -> str:
     return page.text()
 
 
+def render_brief(answer: Answer, page: Page) -> None:
+    """The answer and the pin alone, for a report that is about more than this kernel."""
+    page.line()
+    name = str(answer.meaning.reference)
+    if answer.meaning.source in ("package", "none", "unknown"):
+        page.line(conclusion(answer.meaning), "bold")
+        page.paragraph("  that is ", headline(answer))
+    else:
+        page.line(headline(answer), _STYLE[answer.usable])
+    if answer.pin is not None and not (answer.version is not None and answer.version.usable):
+        page.paragraph("  instead ", f"{answer.pin.version} has {answer.pin.build}")
+    if answer.pin is not None:
+        page.whole(f"  pin     {pin_lines(answer.pin, answer.candidates.listing.repo)[0]}")
+    page.paragraph("  listing ", f"{source_text(answer)}; kerneldoctor variants {name} asks the Hub")
+
+
 def _answer(answer: Answer, page: Page) -> None:
     page.line(headline(answer), _STYLE[answer.usable])
     page.paragraph("  here    ", machine_text(answer))
