@@ -1,0 +1,305 @@
+"""Runs one case of one contract and says what happened: the only place that turns what a kernel does into an outcome.
+
+It must not choose cases, nor write to the journal by itself: the worker hands in how a stage is announced.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from . import fences, numerics
+from .contracts._calling import refuses
+from .contracts._contract import Contract, Draw, Unsupported
+from .protocol import Case, CaseOutcome, Result, TensorError
+
+if TYPE_CHECKING:
+    import torch
+
+    from .contracts._contract import Tensors
+
+_TAIL = 6000  # characters of a traceback that are worth sending
+
+
+class Wrong(Exception):
+    """The kernel ran and what it did is wrong; nothing that follows would tell more."""
+
+
+class Skip(Exception):
+    """The case cannot be judged here, for a reason that is not the kernel's."""
+
+
+class Bench:
+    """One case on its way. A contract's `examine` drives it; `standard` is what most of them want.
+
+    found collects what is wrong, a sentence each; errors what was measured; notes what else was looked at.
+    """
+
+    def __init__(self, case: Case, contract: Contract, kernel: Any, device: str, announce: Callable[[str], None]) -> None:
+        self.case, self.contract, self.kernel, self.device = case, contract, kernel, device
+        self.params = case.params
+        self.errors: dict[str, TensorError] = {}
+        self.found: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+        self.timings: dict[str, float] = {}
+        self.stage, self.direction = "make-inputs", "forward"
+        self._announce = announce
+        self._fenced: dict[str, fences.Fenced] = {}
+        self._fences: fences.Fences | None = None
+
+    @contextmanager
+    def at(self, stage: str) -> Iterator[None]:
+        """Announces a stage and waits for the device at its end, so that an error belongs to the right stage."""
+        self.stage = stage
+        self._announce(stage)
+        start = time.perf_counter()
+        try:
+            yield
+            fences.synchronize(self.device)
+        finally:
+            self.timings[stage] = self.timings.get(stage, 0.0) + time.perf_counter() - start
+
+    def standard(self) -> None:
+        """Forward once, backward once when asked, everything compared; twice where bits are claimed to repeat."""
+        inputs = self.make_inputs()
+        wanted = self.wanted()
+        reference, grads, baselines = self.references(inputs, wanted)
+        self.fence_outputs(inputs, reference)
+        leaves = self.leaves(inputs, wanted)
+        outputs = self.forward({**inputs, **leaves})
+        self.check_memory("forward")
+        self.judge({name: outputs[name] for name in outputs if name in reference}, reference, baselines)
+        if self.contract.exact_repeat and not self.contract.changes:
+            with self.at("repeat-forward"):
+                again = self.contract.call(self.kernel, {**inputs, **leaves}, self.params)
+            self.same_bits(outputs, again, "a second forward")
+        if not wanted:
+            return
+        self.direction = "backward"
+        made = self.backward(outputs, leaves, grads)
+        self.check_memory("backward")
+        self.judge(made, reference, baselines)
+        if self.params.get("deterministic"):
+            self.same_bits(made, self._backward_again(inputs, wanted, grads), "a second deterministic backward")
+
+    def make_inputs(self) -> Tensors:
+        """The contract's inputs, each within a fence."""
+        with self.at("make-inputs"):
+            made = self.contract.inputs(self.params, Draw(self.case.seed, self.device, self._keep))
+            named = {id(fenced.tensor): fenced for fenced in self._fenced.values()}
+            self._fenced = {name: named[id(tensor)] for name, tensor in made.items() if id(tensor) in named}
+        return made
+
+    def wanted(self) -> tuple[str, ...]:
+        """The inputs whose gradients this case compares."""
+        return self.contract.differentiable if self.params.get("backward") else ()
+
+    def references(self, inputs: Tensors, wanted: tuple[str, ...]) -> tuple[Tensors, Tensors, list[Tensors]]:
+        """(fp32 outputs and gradients, the random gradients of the outputs, the same at the cost of low precision)."""
+        try:
+            with self.at("reference"), plain_math(self.device):
+                return self._references(inputs, wanted)
+        except (RuntimeError, MemoryError) as error:
+            if fences.is_out_of_memory(error):
+                raise Skip("not enough memory for the reference") from error
+            raise Skip(f"the reference could not be computed: {_line(error)}") from error
+
+    def _references(self, inputs: Tensors, wanted: tuple[str, ...]) -> tuple[Tensors, Tensors, list[Tensors]]:
+        low = self._differentiated(inputs, wanted, None)
+        grads = {name: grad for name, grad in low.pop("grads").items()}
+        exact = self._differentiated({n: _widened(t) for n, t in inputs.items()}, wanted, grads)
+        exact.pop("grads")
+        return exact, grads, [low, self.contract.cost(inputs, grads, self.params)]
+
+    def _differentiated(self, inputs: Tensors, wanted: tuple[str, ...], grads: Tensors | None) -> dict[str, Any]:
+        import torch
+
+        leaves = {name: inputs[name].detach().clone().requires_grad_(True) for name in wanted}
+        # What the kernel may change (a KV cache) is changed in a copy here.
+        copies = {name: inputs[name].clone() for name in self.contract.changes if name in inputs}
+        outputs = self.contract.math({**inputs, **copies, **leaves}, self.params)
+        differentiable = {name: out for name, out in outputs.items() if out.requires_grad}
+        if grads is None:
+            source = torch.Generator().manual_seed(self.case.seed + 1)
+            grads = {
+                name: torch.randn(out.shape, generator=source).to(out.device, out.dtype)
+                for name, out in differentiable.items()
+            }
+        made: dict[str, Any] = {name: out.detach() for name, out in outputs.items()}
+        if wanted:
+            pairs = [(out, grads[name].to(out.dtype)) for name, out in differentiable.items()]
+            found = torch.autograd.grad([p[0] for p in pairs], list(leaves.values()), [p[1] for p in pairs])
+            made |= {f"d{name}": grad for name, grad in zip(leaves, found, strict=True)}
+        return {**made, "grads": grads}
+
+    def fence_outputs(self, inputs: Tensors, reference: Tensors) -> None:
+        """Poisons the memory that the kernel will be given for its outputs, and fences it where that can be done."""
+        width = max((t.element_size() for t in inputs.values() if t.is_floating_point()), default=4)
+        sizes = sorted(t.numel() * width for name, t in reference.items() if name not in self.contract.changes)
+        with self.at("fence-outputs"):
+            self._fences = fences.Fences(self.device, sizes)
+        self.notes.append(f"fences: {len(self._fenced)} inputs, {self._fences.holes} outputs")
+
+    def leaves(self, inputs: Tensors, wanted: tuple[str, ...]) -> Tensors:
+        """The inputs to differentiate by, in the same memory."""
+        return {name: inputs[name].detach().requires_grad_(True) for name in wanted}
+
+    def forward(self, tensors: Tensors) -> Tensors:
+        """One call of the kernel."""
+        with self.at("forward"), fences.poisoned_outputs(self.device):
+            return self.contract.call(self.kernel, tensors, self.params)
+
+    def backward(self, outputs: Tensors, leaves: Tensors, grads: Tensors) -> Tensors:
+        """Gradients of the kernel's outputs by the leaves."""
+        import torch
+
+        pairs = [(outputs[name], grad) for name, grad in grads.items() if name in outputs and outputs[name].requires_grad]
+        if not pairs:
+            raise Unsupported("its output carries no gradient: it has no backward")
+        with self.at("backward"), fences.poisoned_outputs(self.device):
+            found = torch.autograd.grad(
+                [out for out, _ in pairs],
+                list(leaves.values()),
+                [grad.to(out.dtype, copy=True) for out, grad in pairs],
+                allow_unused=True,
+            )
+        missing = [f"d{name}" for name, grad in zip(leaves, found, strict=True) if grad is None]
+        if missing:
+            raise Wrong(f"{', '.join(missing)}: no gradient came back")
+        return {f"d{name}": grad for name, grad in zip(leaves, found, strict=True)}
+
+    def _backward_again(self, inputs: Tensors, wanted: tuple[str, ...], grads: Tensors) -> Tensors:
+        leaves = self.leaves(inputs, wanted)
+        with self.at("repeat-backward"):
+            outputs = self.contract.call(self.kernel, {**inputs, **leaves}, self.params)
+        return self.backward(outputs, leaves, grads)
+
+    def judge(self, got: Tensors, reference: Tensors, baselines: list[Tensors]) -> None:
+        """Compares tensors by name and notes what is wrong."""
+        with self.at("compare"):
+            for name, tensor in got.items():
+                self.errors[name], why = numerics.compare(
+                    tensor,
+                    reference[name],
+                    [b[name] for b in baselines if name in b],
+                    position=self.contract.position(name, tuple(tensor.shape)),
+                    floor=self.contract.floor(name, self.params),
+                )
+                if why:
+                    self.wrong(f"{name} {why}")
+
+    def same_bits(self, first: Tensors, second: Tensors, what: str) -> None:
+        """Notes outputs that did not come out the same twice."""
+        for name, tensor in first.items():
+            if not _same_bits(tensor, second[name]):
+                self.wrong(f"{name}: {what} gave other bits")
+
+    def check_memory(self, after: str) -> None:
+        """Raises Wrong when something was written that is not the kernel's to write."""
+        damage = [
+            f"{name} {what}"
+            for name, fenced in self._fenced.items()
+            if (what := fenced.damage(may_change=name in self.contract.changes))
+        ]
+        if self._fences and (what := self._fences.damage()):
+            damage.append(what)
+        if damage:
+            raise Wrong(f"the {after} wrote where it may not: {'; '.join(damage)}")
+
+    def wrong(self, sentence: str) -> None:
+        """Notes something that is wrong, with the direction it was found in."""
+        self.found.append((self.direction, sentence))
+
+    def _keep(self, values: torch.Tensor, layout: str) -> torch.Tensor:
+        fenced = fences.Fenced(values, layout)  # type: ignore[arg-type]
+        self._fenced[str(len(self._fenced))] = fenced
+        return fenced.tensor
+
+
+def run_case(
+    case: Case, contract: Contract, kernel: Any, device: str, announce: Callable[[str], None], nonce: str
+) -> Result:
+    """Runs the case to its end, whatever the kernel does within this process."""
+    bench, start = Bench(case, contract, kernel, device, announce), time.perf_counter()
+    outcome: CaseOutcome
+    tail, detail = "", ""
+    try:
+        contract.examine(bench)
+        outcome = "wrong" if bench.found else "passed"
+    except Unsupported as error:
+        outcome, detail = "unsupported", str(error)
+    except Wrong as error:
+        bench.wrong(str(error))
+        outcome = "wrong"
+    except Skip as error:
+        outcome, detail, tail = "skipped", str(error), _tail(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the kernel may raise anything, SystemExit and its own BaseException included
+        outcome, detail, tail = _outcome_of(error), _line(error), _tail(error)
+    if bench.found:
+        # What was found wrong before it stopped weighs more than why it stopped.
+        outcome, detail = "wrong", "; ".join(sentence for _, sentence in bench.found[:4])
+    broken = outcome not in ("passed", "skipped") and fences.broken_for_good(device)
+    return Result(
+        nonce=nonce,
+        id=case.id,
+        outcome=outcome,
+        detail=detail,
+        stage=bench.stage,
+        seconds=time.perf_counter() - start,
+        direction=None if outcome in ("passed", "skipped") else _direction(bench),
+        errors=bench.errors,
+        traceback_tail=tail,
+        timings=bench.timings,
+        notes=tuple(bench.notes),
+        poisoned=broken,
+    )
+
+
+@contextmanager
+def plain_math(device: str) -> Iterator[None]:
+    """The reference is fp32 for real: no TF32, no autocast, whatever a kernel's import switched on."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.autocast(device.split(":")[0], enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _direction(bench: Bench) -> Any:
+    return bench.found[0][0] if bench.found else bench.direction
+
+
+def _outcome_of(error: BaseException) -> CaseOutcome:
+    if fences.is_out_of_memory(error):
+        return "oom"
+    return "unsupported" if refuses(error) else "raised"
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor
+
+
+def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
+    import torch
+
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return torch.equal(*(t.detach().contiguous().flatten().view(torch.uint8) for t in (first, second)))
+
+
+def _line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"[:600]
+
+
+def _tail(error: BaseException) -> str:
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-_TAIL:]

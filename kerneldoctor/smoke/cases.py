@@ -1,0 +1,65 @@
+"""Chooses the cases of a run from the exports of a kernel: quick, full, or those of a model's shape.
+
+Pure: the same exports and selection give the same cases, so parent and child may both ask. It must not import torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+
+from .contracts import matching
+from .contracts._contract import Contract, Draft, Workload
+from .protocol import Case, Json, ProtocolError, Selection
+
+QUICK_LIMIT = 16
+
+
+def choose(exports: Iterable[str], selection: Selection, device: str) -> tuple[Case, ...]:
+    """The cases that this selection asks of a kernel with these public names, in the order they should run.
+
+    device is a torch device; it decides the sizes. Cases named by `only` are looked for in every set, so that a case id is
+    enough to run it again.
+    """
+    names = set(exports)
+    names |= {name.removeprefix("layers.") for name in names}
+    size = "cpu" if device == "cpu" else "gpu"
+    workload = None if selection.workload is None else read_workload(selection.workload)
+    if selection.set == "workload" and workload is None:
+        raise ProtocolError("a selection of set 'workload' needs a workload")
+    pool = [
+        (one, draft)
+        for one in matching(names)
+        for draft in _drafts(one, selection, workload, size)
+        if one.applies(draft.params, names)
+    ]
+    if selection.only:
+        pool = [(one, draft) for one, draft in pool if draft.id in selection.only]
+    elif selection.set != "full":
+        pool = sorted((p for p in pool if p[1].quick is not None), key=lambda p: p[1].quick or 0)[:QUICK_LIMIT]
+    return tuple(_case(one, draft, selection) for one, draft in pool)
+
+
+def read_workload(raw: dict[str, Json]) -> Workload:
+    """A workload from JSON; ProtocolError when it is not one."""
+    known = {field.name for field in fields(Workload)}
+    try:
+        made = Workload(**{name: value for name, value in raw.items() if name in known})
+        divides = made.heads > 0 and made.kv_heads > 0 and made.heads % made.kv_heads == 0
+    except TypeError as error:
+        raise ProtocolError(f"the workload cannot be read: {error}") from error
+    if not divides or made.head_dim <= 0 or made.dtype not in ("bfloat16", "float16"):
+        raise ProtocolError(f"the workload is not one of attention in fp16 or bf16: {made}")
+    return made
+
+
+def _drafts(one: Contract, selection: Selection, workload: Workload | None, size: str) -> list[Draft]:
+    asked = one.for_workload(workload, size) if workload else []
+    if selection.set == "workload" and not selection.only:
+        return [replace(draft, quick=draft.quick or 0) for draft in asked]
+    return [*one.drafts(size), *asked] if selection.only else one.drafts(size)
+
+
+def _case(one: Contract, draft: Draft, selection: Selection) -> Case:
+    params = draft.params if selection.backward else {**draft.params, "backward": False}
+    return Case(draft.id, one.name, params, selection.seed)
