@@ -1,4 +1,4 @@
-"""Build hook: compiles the rules and tables to `rules/bundle.json` before the wheel is made.
+"""Build hook: compiles the rules and tables to `rules/bundle.jsonl` before the wheel is made.
 
 Runs in the build's own environment, where kerneldoctor is not installed: it loads the one module it needs by path.
 """
@@ -24,4 +24,4 @@ class BundleHook(BuildHookInterface):  # type: ignore[type-arg]
         finally:
             sys.path.remove(str(root))
         write_bundle(root / "rules")
-        build_data.setdefault("artifacts", []).append("rules/bundle.json")
+        build_data.setdefault("artifacts", []).append("rules/bundle.jsonl")

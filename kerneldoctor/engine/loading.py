@@ -1,53 +1,27 @@
-"""Rule files and tables from disk: the shipped ones, and an organisation's own (`--rules DIR`).
+"""Rules and tables as values: the shipped ones, and an organisation's own (`--rules DIR`).
 
-A rule is a Markdown file whose head is TOML in a ```toml fence. All shipped rules and tables are compiled to one
-`bundle.json` when the package is built; a checkout whose rule files are newer than its bundle is read from the
-files. What a rule means is not checked here: see `lint`.
+All shipped rules and tables are compiled to one bundle when the package is built; a checkout whose rule files are
+newer than its bundle is read from the files. What a scan of all rules does not need is left as text until somebody
+asks for it. How files are read is in `rule_files`; what a rule means is not checked here: see `lint`.
 """
 
 from __future__ import annotations
 
-import datetime
 import functools
 import json
 import os
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from ..errors import RuleError
 from .case import Row, Tables
-from .conditions import OPERATORS
-from .model import Condition, Evidence, Example, Leaf, Remedy, Rule, Symptom, Tree
+from .model import Condition, Deferred, Details, Evidence, Example, Leaf, Remedy, Rule, Symptom, Tree
 
-_HEAD = re.compile(r"\A```toml\n(?P<head>.*?)\n```\n(?P<body>.*)\Z", re.DOTALL)
 _PACKAGE = Path(__file__).resolve().parent.parent
-BUNDLE = "bundle.json"
-
-_RULE_KEYS = {
-    "id": str, "name": str, "title": str, "diagnosis": str, "severity": str, "confidence": str, "component": str,
-    "added": datetime.date, "review_by": datetime.date, "withdrawn": datetime.date, "superseded_by": str,
-    "aliases": list, "each": str, "when": dict, "explains": list, "symptom": list, "remedy": list,
-    "evidence": list, "example": list,
-}  # fmt: skip
-_REQUIRED = ("id", "name", "title", "diagnosis", "severity", "confidence", "component", "added", "review_by")
-_SYMPTOM_KEYS = {"match": str, "where": str, "note": str}
-_REMEDY_KEYS = {
-    "title": str, "when": dict, "command": str, "pin": str, "snippet": str, "verify": str, "effect": str,
-    "undo": str, "note": str,
-}  # fmt: skip
-_EVIDENCE_KEYS = {"kind": str, "url": str, "says": str, "seen": datetime.date}
-_EXAMPLE_KEYS = {"name": str, "expect": str, "facts": dict, "absent": list, "text": str, "needs": list}
-_CHOICES = {
-    "severity": ("error", "warning", "info"),
-    "confidence": ("confirmed", "reported", "inferred"),
-    "effect": ("safe", "caution", "destructive"),
-    "kind": ("report", "fix", "reproduction", "vendor"),
-    "expect": ("fires", "silent", "undetermined", "symptom"),
-    "each": ("gpus", "extensions"),
-}
+BUNDLE = "bundle.jsonl"
+# The keys of a rule that only a finding, a symptom or a page needs: three quarters of the bundle.
+_DETAILS = frozenset({"diagnosis", "symptom", "remedy", "evidence", "example", "body"})
 
 
 def rules_folder() -> Path:
@@ -58,25 +32,21 @@ def rules_folder() -> Path:
 
 def shipped_rules() -> tuple[Rule, ...]:
     """Every shipped rule, by id."""
-    return tuple(rule_from_json(item) for item in _bundle()["rules"])
+    return _shipped()[0]
 
 
 def shipped_tables() -> Tables:
     """Every shipped table: name to rows."""
-    return cast(Tables, _bundle()["tables"])
+    return _shipped()[1]
 
 
 def load_rules(folder: Path) -> tuple[Rule, ...]:
     """The rules of a folder, by id. Raises RuleError with file and line."""
+    from .rule_files import read_rules
+
     if not folder.is_dir():
         raise RuleError(f"{folder}: no such folder of rules")
-    rules = [rule_from_json(read_rule(path, path.relative_to(folder).as_posix())) for path in _rule_files(folder)]
-    seen: dict[str, str] = {}
-    for rule in rules:
-        if rule.id in seen:
-            raise RuleError(f"{rule.file}:1: id {rule.id} is already used by {seen[rule.id]}")
-        seen[rule.id] = rule.file
-    return tuple(sorted(rules, key=lambda rule: rule.id))
+    return tuple(map(rule_from_json, read_rules(folder)))
 
 
 def all_rules(extra: tuple[Path, ...] = ()) -> tuple[Rule, ...]:
@@ -90,65 +60,39 @@ def all_rules(extra: tuple[Path, ...] = ()) -> tuple[Rule, ...]:
     return tuple(rules[key] for key in sorted(rules))
 
 
-def compile_bundle(folder: Path) -> dict[str, Any]:
-    """What `bundle.json` holds for a folder of rules."""
-    rules = [read_rule(path, path.relative_to(folder).as_posix()) for path in _rule_files(folder)]
+def compile_bundle(folder: Path) -> str:
+    """The bundle of a folder of rules, a JSON value a line: what every scan needs, each rule's details, each table."""
+    from .rule_files import read_rules, read_table
+
+    rules = read_rules(folder)
     tables = {path.stem: read_table(path) for path in sorted((folder / "tables").glob("*.toml"))}
-    return {"rules": sorted(rules, key=lambda rule: str(rule["id"])), "tables": tables}
+    heads = [{key: value for key, value in rule.items() if key not in _DETAILS} for rule in rules]
+    details = [{key: value for key, value in rule.items() if key in _DETAILS} for rule in rules]
+    parts = [{"rules": heads, "tables": list(tables)}, *details, *tables.values()]
+    return "\n".join(json.dumps(part, separators=(",", ":"), sort_keys=True) for part in parts)
+
+
+def parse_bundle(text: str) -> tuple[tuple[Rule, ...], Tables]:
+    """The rules and tables of what `compile_bundle` made."""
+    first, *rest = text.split("\n")
+    index = json.loads(first)
+    heads, names = index["rules"], index["tables"]
+    rules = tuple(_rule(head, functools.partial(json.loads, line)) for head, line in zip(heads, rest, strict=False))
+    return rules, _Tables(dict(zip(names, rest[len(heads) :], strict=True)))
 
 
 def write_bundle(folder: Path) -> Path:
-    """Compile a folder of rules into its `bundle.json`, in one step so that no reader sees half of it."""
+    """Compile a folder of rules into its bundle, in one step so that no reader sees half of it."""
     target = folder / BUNDLE
     scratch = target.with_suffix(f".{os.getpid()}.tmp")
-    scratch.write_text(json.dumps(compile_bundle(folder), separators=(",", ":"), sort_keys=True), "utf-8")
+    scratch.write_text(compile_bundle(folder), "utf-8")
     scratch.replace(target)
     return target
 
 
-def read_table(path: Path) -> list[dict[str, Any]]:
-    """The rows of a table file: a TOML document of `[[row]]`, each with a `source`."""
-    try:
-        rows = tomllib.loads(path.read_text("utf-8")).get("row", [])
-    except tomllib.TOMLDecodeError as error:
-        raise RuleError(f"{path.name}: {error}") from None
-    return [{key: _plain(value) for key, value in row.items()} for row in rows]
-
-
-def read_rule(path: Path, shown: str) -> dict[str, Any]:
-    """One rule file as checked JSON. Raises RuleError that names file and line."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RuleError(f"{shown}:1: cannot be read ({error})") from None
-    match = _HEAD.match(text)
-    if match is None:
-        raise RuleError(f"{shown}:1: a rule starts with a ```toml fence that holds its head")
-    try:
-        head = tomllib.loads(match["head"])
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
-        raise RuleError(f"{shown}:{int(line[1]) + 1 if line else 1}: {error}") from None
-    _check_rule(head, _Place(shown, match["head"]))
-    return {**{key: _plain(value) for key, value in head.items()}, "body": match["body"].strip(), "file": shown}
-
-
 def rule_from_json(data: Mapping[str, Any]) -> Rule:
     """A Rule from what `read_rule` returned."""
-    return Rule(
-        **{key: str(data.get(key, "")) for key in
-           ("id", "name", "title", "diagnosis", "component", "added", "review_by", "withdrawn", "superseded_by",
-            "each", "body", "file")},
-        severity=data["severity"],
-        confidence=data["confidence"],
-        aliases=tuple(data.get("aliases", ())),
-        when=parse_condition(data["when"]) if "when" in data else None,
-        explains=tuple(data.get("explains", ())),
-        symptoms=tuple(Symptom(s["match"], s.get("where", ""), s.get("note", "")) for s in data.get("symptom", ())),
-        remedies=tuple(_remedy(r) for r in data.get("remedy", ())),
-        evidence=tuple(Evidence(e["kind"], e["url"], e.get("says", ""), e["seen"]) for e in data.get("evidence", ())),
-        examples=tuple(_example(e) for e in data.get("example", ())),
-    )  # fmt: skip
+    return _rule(data, lambda: data)
 
 
 def parse_condition(data: Mapping[str, Any]) -> Condition:
@@ -166,18 +110,32 @@ def parse_condition(data: Mapping[str, Any]) -> Condition:
 
 
 @functools.cache
-def _bundle() -> dict[str, Any]:
+def _shipped() -> tuple[tuple[Rule, ...], Tables]:
     folder = rules_folder()
     bundle = folder / BUNDLE
     # In a wheel the bundle was made from the very files beside it; in a checkout a rule may have been edited since.
     if bundle.is_file() and (folder.parent == _PACKAGE or bundle.stat().st_mtime >= _newest(folder)):
-        return _as_tables(json.loads(bundle.read_text("utf-8")))
-    return _as_tables(compile_bundle(folder))
+        return parse_bundle(bundle.read_text("utf-8"))
+    return parse_bundle(compile_bundle(folder))
 
 
-def _as_tables(bundle: dict[str, Any]) -> dict[str, Any]:
-    tables: dict[str, tuple[Row, ...]] = {name: tuple(rows) for name, rows in bundle["tables"].items()}
-    return {"rules": bundle["rules"], "tables": tables}
+class _Tables(Mapping[str, tuple[Row, ...]]):
+    """Tables by name; one is parsed when it is first asked for."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._rows: dict[str, tuple[Row, ...]] = {}
+
+    def __getitem__(self, name: str) -> tuple[Row, ...]:
+        if name not in self._rows:
+            self._rows[name] = tuple(json.loads(self._texts[name]))
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
 
 
 def _newest(folder: Path) -> float:
@@ -190,19 +148,29 @@ def _newest(folder: Path) -> float:
     return newest
 
 
-def _rule_files(folder: Path) -> Iterator[Path]:
-    return iter(sorted(path for path in folder.rglob("*.md") if path.name.upper() != "README.MD"))
+def _rule(data: Mapping[str, Any], details: Callable[[], Mapping[str, Any]]) -> Rule:
+    """A rule whose details are read when they are first asked for."""
+    texts = ("id", "name", "title", "component", "added", "review_by", "withdrawn", "superseded_by", "each", "file")
+    return Rule(
+        **{key: data.get(key, "") for key in texts},
+        severity=data["severity"],
+        confidence=data["confidence"],
+        aliases=tuple(data.get("aliases", ())),
+        when=parse_condition(data["when"]) if "when" in data else None,
+        explains=tuple(data.get("explains", ())),
+        details=Deferred(lambda: _details(details())),
+    )
 
 
-def _plain(value: object) -> Any:
-    """TOML values as JSON: dates become text."""
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    return value
+def _details(data: Mapping[str, Any]) -> Details:
+    return Details(
+        diagnosis=data.get("diagnosis", ""),
+        symptoms=tuple(Symptom(s["match"], s.get("where", ""), s.get("note", "")) for s in data.get("symptom", ())),
+        remedies=tuple(_remedy(r) for r in data.get("remedy", ())),
+        evidence=tuple(Evidence(e["kind"], e["url"], e.get("says", ""), e["seen"]) for e in data.get("evidence", ())),
+        examples=tuple(_example(e) for e in data.get("example", ())),
+        body=data.get("body", ""),
+    )
 
 
 def _remedy(data: Mapping[str, Any]) -> Remedy:
@@ -220,81 +188,3 @@ def _example(data: Mapping[str, Any]) -> Example:
         data.get("text", ""),
         tuple(data.get("needs", ())),
     )
-
-
-class _Place:
-    """Turns a complaint about a key into file:line."""
-
-    def __init__(self, file: str, head: str) -> None:
-        self._file = file
-        self._lines = head.split("\n")
-
-    def error(self, message: str, near: str = "") -> RuleError:
-        """A RuleError at the first line of the head that contains `near`."""
-        line = next((i for i, text in enumerate(self._lines, 2) if near and near in text), 1)
-        return RuleError(f"{self._file}:{line}: {message}")
-
-
-def _check_rule(head: Mapping[str, Any], place: _Place) -> None:
-    _check_keys(head, _RULE_KEYS, _REQUIRED, "rule", place)
-    if not re.fullmatch(r"[A-Z]{2,8}\d{4}", head["id"]):
-        raise place.error(f"id {head['id']!r} is not two to eight capitals and four digits, such as KD2101", "id")
-    if "when" not in head and not head.get("symptom"):
-        raise place.error("a rule needs a [when] or a [[symptom]]")
-    if "when" in head:
-        _check_condition(head["when"], place)
-    for symptom in head.get("symptom", ()):
-        _check_keys(symptom, _SYMPTOM_KEYS, ("match",), "[[symptom]]", place)
-        _check_pattern(symptom["match"], place)
-    for remedy in head.get("remedy", ()):
-        _check_keys(remedy, _REMEDY_KEYS, ("title",), "[[remedy]]", place)
-        if "when" in remedy:
-            _check_condition(remedy["when"], place)
-    for evidence in head.get("evidence", ()):
-        _check_keys(evidence, _EVIDENCE_KEYS, ("kind", "url", "seen"), "[[evidence]]", place)
-    for example in head.get("example", ()):
-        _check_keys(example, _EXAMPLE_KEYS, ("name", "expect"), "[[example]]", place)
-
-
-def _check_keys(data: object, allowed: Mapping[str, type], required: tuple[str, ...], what: str, place: _Place) -> None:
-    if not isinstance(data, dict):
-        raise place.error(f"{what} is not a table")
-    for key, value in data.items():
-        if key not in allowed:
-            raise place.error(f"unknown key {key!r} in {what}; known: {', '.join(allowed)}", key)
-        if type(value) is not allowed[key]:
-            raise place.error(f"{key} in {what} must be a {allowed[key].__name__}", key)
-        if key in _CHOICES and value not in _CHOICES[key]:
-            raise place.error(f"{key} is {value!r}; one of {', '.join(_CHOICES[key])}", key)
-    for key in required:
-        if key not in data:
-            raise place.error(f"{what} lacks {key!r}")
-
-
-def _check_condition(data: object, place: _Place) -> None:
-    if not isinstance(data, dict) or not data:
-        raise place.error(f"a condition is a table, found {data!r}", "when")
-    if "fact" in data:
-        operators = [key for key in data if key != "fact"]
-        if len(operators) != 1 or operators[0] not in OPERATORS:
-            raise place.error(f"{data['fact']}: exactly one of {', '.join(OPERATORS)}", str(data["fact"]))
-        if operators[0] == "matches":
-            _check_pattern(data["matches"], place)
-        return
-    for key, items in data.items():
-        if key not in ("all", "any", "not"):
-            raise place.error(f"unknown key {key!r} in a condition; all, any, not, or a fact", key)
-        for item in items if isinstance(items, list) else [items]:
-            _check_condition(item, place)
-
-
-def _check_pattern(pattern: object, place: _Place) -> None:
-    if not isinstance(pattern, str) or len(pattern) > 200:
-        raise place.error("a pattern is a text of at most 200 characters", "match")
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise place.error(f"bad pattern: {error}", pattern) from None
-    # A repeated group that itself repeats can take exponential time on hostile text.
-    if re.search(r"[+*}]\)[+*{]", pattern):
-        raise place.error("a repetition inside a repeated group can take exponential time", pattern)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
+
+T = TypeVar("T")
 
 Severity = Literal["error", "warning", "info"]
 Confidence = Literal["confirmed", "reported", "inferred"]
@@ -81,6 +83,44 @@ class Example:
     needs: tuple[str, ...]
 
 
+class Deferred(Generic[T]):
+    """A value that is made when it is first asked for. Two are equal when their values are."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: T | None = None
+
+    @property
+    def value(self) -> T:
+        """The value, made once."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == other.value if isinstance(other, Deferred) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What a rule holds for its findings, symptoms and page: a scan reads it for few of its rules."""
+
+    diagnosis: str
+    symptoms: tuple[Symptom, ...]
+    remedies: tuple[Remedy, ...]
+    evidence: tuple[Evidence, ...]
+    examples: tuple[Example, ...]
+    body: str
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One known fault."""
@@ -88,7 +128,6 @@ class Rule:
     id: str
     name: str
     title: str
-    diagnosis: str
     severity: Severity
     confidence: Confidence
     component: str
@@ -100,12 +139,38 @@ class Rule:
     each: str
     when: Condition | None
     explains: tuple[str, ...]
-    symptoms: tuple[Symptom, ...]
-    remedies: tuple[Remedy, ...]
-    evidence: tuple[Evidence, ...]
-    examples: tuple[Example, ...]
-    body: str
     file: str
+    details: Deferred[Details]
+
+    @property
+    def diagnosis(self) -> str:
+        """What goes wrong, in one sentence."""
+        return self.details.value.diagnosis
+
+    @property
+    def symptoms(self) -> tuple[Symptom, ...]:
+        """Patterns over error text."""
+        return self.details.value.symptoms
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """Ways to mend it, the best first."""
+        return self.details.value.remedies
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Where we know it from."""
+        return self.details.value.evidence
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """Inputs with the right answer."""
+        return self.details.value.examples
+
+    @property
+    def body(self) -> str:
+        """The page, in Markdown."""
+        return self.details.value.body
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -84,6 +83,7 @@ def test_the_bundle_holds_what_the_files_hold(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "gpus.toml").write_text('[[row]]\nname = "H200"\nsource = "x"\n')
-    bundle = json.loads(loading.write_bundle(tmp_path).read_text("utf-8"))
-    assert [loading.rule_from_json(rule) for rule in bundle["rules"]] == list(loading.load_rules(tmp_path))
-    assert bundle["tables"] == {"gpus": [{"name": "H200", "source": "x"}]}
+    rules, tables = loading.parse_bundle(loading.write_bundle(tmp_path).read_text("utf-8"))
+    assert rules == loading.load_rules(tmp_path)
+    assert rules[0].body == "# What you see"
+    assert dict(tables) == {"gpus": ({"name": "H200", "source": "x"},)}
