@@ -57,9 +57,9 @@ class Faults:
             return ()
         if not build.build_id_elsewhere:
             return tuple(_issue(finding) for finding in self._judge(rules, kernel) if _speaks_of_build(finding))
-        sure = {f.rule for f in self._judge(rules, replace(kernel, build_id=_ELSEWHERE)) if f.certainty == "confirmed"}
+        without = {f.rule: f for f in self._judge(rules, replace(kernel, build_id=_ELSEWHERE))}
         return tuple(
-            _issue(finding) if finding.rule in sure else _doubted(_issue(finding))
+            _issue(finding) if _alike(finding, without.get(finding.rule)) else _doubted(_issue(finding))
             for finding in self._judge(rules, kernel)
             if _speaks_of_build(finding)
         )
@@ -91,6 +91,11 @@ def _speaks_of_build(finding: Finding) -> bool:
     """Whether something that was seen of the build speaks for the rule, not only the repository that it is from."""
     seen = {fact.fact for fact in finding.facts if fact.fact.startswith("kernel.")}
     return finding.certainty == "confirmed" or bool(seen - {"kernel.repo"})
+
+
+def _alike(finding: Finding, other: Finding | None) -> bool:
+    """Whether a rule says the same without the build id, so that the id was no part of it."""
+    return other is not None and (finding.certainty, finding.missing) == (other.certainty, other.missing)
 
 
 def _may_hold(rule: Rule, case: Case) -> bool:
