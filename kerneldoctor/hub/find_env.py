@@ -7,7 +7,7 @@ driver; kernels and transformers always as a pair that agrees. Each environment 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
@@ -17,7 +17,7 @@ from ..engine.conditions import in_range, parse_version
 from ..engine.facts.driver import driver_carries, gpu_capability, visible_nvidia_gpus
 from ..engine.facts.releases import agreement, fits_python, installed, row_of, rows_newest_first
 from ..engine.model import Rule
-from ..environment import Environment
+from ..environment import Environment, Package, known
 from .beyond import VerdictCode
 from .candidates import Judge, VersionCandidates
 from .eras import rules_of
@@ -133,18 +133,24 @@ class _Search:
             transformers=pair.transformers or None,
         )
         environment, _ = apply(self._environment, changes, self._tables) if changes else (self._environment, ())
+        versions = self._versions(environment)
+        best = _best(versions)
+        if best is not None:
+            return self._option(pair, torch, best, "")
+        for depends in dict.fromkeys(filter(None, map(_lacking, versions))):
+            best = _best(self._versions(_with_packages(environment, depends.split())))
+            if best is not None:
+                return self._option(pair, torch, best, depends)
+        return None
+
+    def _versions(self, environment: Environment) -> list[VersionCandidates]:
+        """The versions that count, those without known faults first."""
         judged = Judge(environment, self._tables, self._rules, self._workload).judge(self._listing)
         wanted = judged.version(self._wanted) if self._wanted else None
         versions = judged.versions if not self._wanted else (wanted,) if wanted is not None else ()
-        found = sorted(((v, *_worth(v)) for v in versions), key=lambda item: _has_faults(item[0]))
-        best = next((item for item in found if item[1]), None) or next(
-            (item for item in found if item[1] is None), None
-        )
-        return self._option(pair, torch, *best) if best is not None else None
+        return sorted(versions, key=_has_faults)
 
-    def _option(
-        self, pair: _Pair, torch: _Torch | None, version: VersionCandidates, usable: bool | None, depends: str
-    ) -> Option | None:
+    def _option(self, pair: _Pair, torch: _Torch | None, version: VersionCandidates, depends: str) -> Option | None:
         chosen = version.preferred
         if chosen is None:
             return None
@@ -156,8 +162,8 @@ class _Search:
             commands=tuple(_commands(pair, torch, depends)),
             version=version.version.name,
             build=chosen.build.name,
-            usable=usable,
-            missing=() if usable else missing,
+            usable=version.usable,
+            missing=() if version.usable else missing,
             issues=tuple(issue.rule for issue in chosen.issues if issue.depends_on_workload),
             rebuild=self._rebuild() if torch else (),
         )
@@ -193,15 +199,22 @@ def _packages(option: Option) -> frozenset[str]:
     return frozenset(change.package for change in option.changes)
 
 
-def _worth(version: VersionCandidates) -> tuple[bool | None, str]:
-    """Whether the version would do, and the distributions to add first where only those are missing."""
-    chosen = version.preferred
-    if chosen is None or version.usable is not False:
-        return (version.usable if chosen is not None else False), ""
-    lacking = [v for v in chosen.verdicts if v.code is VerdictCode.PYTHON_DEPENDS_MISSING]
-    if len(lacking) < len(chosen.verdicts) or any(issue.blocks for issue in chosen.issues):
-        return False, ""
-    return (None if chosen.missing or any(issue.blocks is None for issue in chosen.issues) else True), lacking[0].wanted
+def _best(versions: list[VersionCandidates]) -> VersionCandidates | None:
+    """The first that is usable, else the first that may be; None where none is."""
+    chosen = [v for v in versions if v.preferred is not None and v.usable is not False]
+    return next((v for v in chosen if v.usable), chosen[0] if chosen else None)
+
+
+def _lacking(version: VersionCandidates) -> str:
+    """The distributions that the preferred build of a version lacks, as pip takes them."""
+    verdicts = version.preferred.verdicts if version.preferred is not None else ()
+    return next((v.wanted for v in verdicts if v.code is VerdictCode.PYTHON_DEPENDS_MISSING), "")
+
+
+def _with_packages(environment: Environment, names: list[str]) -> Environment:
+    added = {name: Package(version=known("0", "what if: it is installed")) for name in names}
+    packages = environment.packages
+    return replace(environment, packages=replace(packages, items={**packages.items, **added}))
 
 
 def _torches(case: Case) -> Iterator[_Torch]:
