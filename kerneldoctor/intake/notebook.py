@@ -1,0 +1,107 @@
+"""Where recognisers write what they see: sightings by machine, formats, builds. Chooses nothing; keeps to limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .model import Build, Sighting, Source
+from .text import Line
+
+MAX_SIGHTINGS = 20_000
+MAX_VALUES = 40  # different values of one fact on one machine that are kept
+MAX_BUILDS = 2_000
+
+Feed = Callable[[Line, "Notebook"], bool]
+"""A block's reader: takes the next line, and answers whether the line was one of its own."""
+
+
+@dataclass(slots=True)
+class Listing:
+    """A list of packages, and what speaks for its being whole."""
+
+    kind: str
+    line_number: int
+    machine: int
+    names: list[str] = field(default_factory=list)
+    whole: bool = False
+
+
+@dataclass(slots=True)
+class Machine:
+    """One machine that the text tells apart. `mood` says how its heading speaks of it."""
+
+    label: str = ""
+    mood: str = ""  # failing | working | ""
+    starts: set[str] = field(default_factory=set)  # formats whose report has begun
+
+
+@dataclass(slots=True)
+class Notebook:
+    """The state of one reading."""
+
+    sightings: list[Sighting] = field(default_factory=list)
+    kinds: dict[str, None] = field(default_factory=dict)
+    builds: list[Build] = field(default_factory=list)
+    listings: list[Listing] = field(default_factory=list)
+    machines: list[Machine] = field(default_factory=lambda: [Machine()])
+    truncated: bool = False
+    kind: str = ""  # the report that the lines at hand belong to
+    kind_until: int = 0  # the last line at which that is believed
+    block: Feed | None = None  # reads the lines that follow, until it declines one
+    context: dict[str, Any] = field(default_factory=dict)  # what one line tells about the next ones
+    _seen: set[tuple[Any, ...]] = field(default_factory=set)
+    _values: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    @property
+    def machine(self) -> int:
+        """The machine that the lines at hand are about."""
+        return len(self.machines) - 1
+
+    def add(self, path: str, value: Any, line: Line, kind: str, source: Source) -> None:
+        """Note a value. The same value of the same class is noted once a machine."""
+        key = (self.machine, path, value, source)
+        if key in self._seen:
+            return
+        count = self._values.get(key[:2], 0)
+        if count >= MAX_VALUES or len(self.sightings) >= MAX_SIGHTINGS:
+            self.truncated = True
+            return
+        self._seen.add(key)
+        self._values[key[:2]] = count + 1
+        self.sightings.append(Sighting(path, value, line.number, line.short, kind, source, self.machine))
+
+    def saw(self, kind: str) -> None:
+        """Note that a format was recognised."""
+        self.kinds.setdefault(kind)
+
+    def begin(self, kind: str, line: Line, reach: int = 120) -> None:
+        """A report of this format is under way; its lines count as a tool's for `reach` lines."""
+        self.saw(kind)
+        self.kind, self.kind_until = kind, line.number + reach
+
+    def start(self, kind: str, line: Line) -> None:
+        """A report of this format begins. A second one on the same machine may be another machine's."""
+        if kind in self.machines[-1].starts and not self.machines[-1].label:
+            self.new_machine("", "")
+        self.machines[-1].starts.add(kind)
+        self.begin(kind, line)
+
+    def new_machine(self, label: str, mood: str) -> None:
+        """What follows is about another machine."""
+        if len(self.machines) < 64:
+            self.machines.append(Machine(label, mood))
+        else:
+            self.truncated = True
+
+    def current(self, line: Line) -> str:
+        """The report that a line belongs to; "" where it stands alone."""
+        return self.kind if line.number <= self.kind_until else ""
+
+    def build(self, variant: str, accepted: bool, reason: str, line: Line) -> None:
+        """Note a line of a variant listing."""
+        if len(self.builds) < MAX_BUILDS:
+            self.builds.append(Build(variant, accepted, reason, line.number))
+        else:
+            self.truncated = True

@@ -1,0 +1,382 @@
+"""Reads the value of each kind of key into sightings. Which key is of which kind stands in keys.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from . import values
+from .gpus import add_names, capability
+from .labels import torch_facts
+from .model import Source
+from .names import normalise
+from .notebook import Notebook
+from .text import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key's value with where it stands."""
+
+    value: str
+    line: Line
+    kind: str
+    source: Source
+    notebook: Notebook
+
+    def add(self, path: str, value: object, source: Source | None = None) -> None:
+        """Note a fact."""
+        self.notebook.add(path, value, self.line, self.kind, self.source if source is None else source)
+
+
+Reader = Callable[[Entry], bool]
+
+
+def torch(entry: Entry) -> bool:
+    """torch's version; the CUDA and backend that its label names; "2.7.1+cu128 (CUDA 12.8)"."""
+    found = values.version(entry.value)
+    if found is None:
+        return _missing_package(entry, "torch")
+    if len(values.versions(entry.value)) > 1 and _RANGE.search(entry.value):
+        return False  # "2.11-2.13", "2.8 and 2.9": which one it is here was not said
+    for path, value in torch_facts(found):
+        entry.add(path, value)
+    beside = re.search(
+        r"(?:cuda|cu)[\s=:]{0,3}(\d{1,2}\.\d)", entry.value[entry.value.find(found) + len(found) :], re.I
+    )
+    if beside and "+" not in found:
+        entry.add("torch.cuda", beside[1])
+    elif "+" not in found and (tag := re.search(r"\bcu(\d\d)(\d)\b", entry.value)):
+        entry.add("torch.cuda", f"{tag[1]}.{tag[2]}")
+    return True
+
+
+_RANGE = re.compile(r"\d\s?(?:-|–|to|and|or|/|,|->|→)\s?v?\d")
+
+
+def torch_gpu(entry: Entry) -> bool:
+    """ "2.3.1+cu121 (True)": whether torch saw a GPU stands in brackets."""
+    torch(entry)
+    mark = re.search(r"\((True|False|CUDA|NA|ROCM|XPU|NPU)\)", entry.value)
+    if mark and mark[1] in ("True", "False", "CUDA", "NA"):
+        entry.add("deep.cuda_available", mark[1] in ("True", "CUDA"))
+    return True
+
+
+def torch_cuda(entry: Entry) -> bool:
+    """The CUDA that torch was built with; "None" is an answer of a build without CUDA."""
+    found = values.cuda(entry.value)
+    if found:
+        entry.add("torch.cuda", found)
+        entry.add("torch.backend", "cuda")
+    elif re.fullmatch(r"None\.?", entry.value):
+        entry.add("torch.cuda", None)
+    return True
+
+
+def torch_hip(entry: Entry) -> bool:
+    """The HIP that torch was built with."""
+    found = values.version(entry.value)
+    if found:
+        entry.add("torch.hip", found)
+        entry.add("torch.backend", "rocm")
+    return True
+
+
+def said_cuda(entry: Entry) -> bool:
+    """ "CUDA: 12.8" without saying whose: torch's where the report's tool means it, else it stays unassigned."""
+    capability_like = re.fullmatch(r"(\d{1,2}\.\d)\.?", entry.value) and "capability" in entry.line.low
+    found = values.cuda(entry.value)
+    if found is None or capability_like:
+        return False
+    if entry.kind == "bitsandbytes":
+        return torch_cuda(entry)
+    entry.add(_whose_cuda(entry.value.lower()), found)
+    return True
+
+
+def cuda_version(entry: Entry) -> bool:
+    """ "CUDA Version" is nvidia-smi's word for what the driver offers; people use it for anything."""
+    found = values.cuda(entry.value)
+    if found is None:
+        return False
+    ours = entry.kind in ("nvidia-smi", "nvidia-smi -q")
+    entry.add("driver.cuda" if ours else _whose_cuda(entry.value.lower()), found)
+    return True
+
+
+def _whose_cuda(text: str) -> str:
+    if "smi" in text or "driver" in text:
+        return "driver.cuda"
+    if "nvcc" in text or "toolkit" in text or "/usr/local" in text:
+        return "toolkit.nvcc_version"
+    if "torch" in text or "wheel" in text or re.search(r"\bcu\d{3}\b", text):
+        return "torch.cuda"
+    return "cuda"
+
+
+def cuda_runtime(entry: Entry) -> bool:
+    """collect_env asks nvcc for "CUDA runtime version"; FlashInfer prints torch's under the same key."""
+    found = values.cuda(entry.value)
+    if found:
+        entry.add("torch.cuda" if entry.kind == "flashinfer" else "toolkit.nvcc_version", found)
+    return True
+
+
+def toolkit(entry: Entry) -> bool:
+    """The CUDA compiler's release."""
+    found = values.cuda(entry.value)
+    if found:
+        entry.add("toolkit.nvcc_version", found)
+    elif values.says_missing(entry.value):
+        entry.add("toolkit.nvcc_version", None)
+    return True
+
+
+def cuda_home(entry: Entry) -> bool:
+    """Where the toolkit lies."""
+    path = entry.value.strip("'\"")
+    if path.startswith("/") or path[1:3] == ":\\":
+        entry.add("toolkit.cuda_home", path)
+    elif path in ("None", "Not set", ""):
+        entry.add("toolkit.cuda_home", None)
+    return True
+
+
+def driver(entry: Entry) -> bool:
+    """The driver's version, and what CUDA it offers where that stands beside it."""
+    found = values.driver(entry.value)
+    if found is None:
+        return False
+    entry.add("driver.version", found)
+    beside = re.search(r"CUDA(?:\s?(?:Version|driver))?\s{0,3}[:=]?\s{0,3}(\d{1,2}\.\d)", entry.value, re.IGNORECASE)
+    if beside:
+        entry.add("driver.cuda", beside[1])
+    return True
+
+
+def python(entry: Entry) -> bool:
+    """Python's version, "3.11.6 (main, …)", "3.14.3 free-threading"."""
+    found = re.search(r"(?<![\d.])([23]\.\d{1,2}(?:\.\d{1,2})?(?:(?:a|b|rc)\d)?)(t\b)?", entry.value)
+    if found is None or (len(values.versions(entry.value)) > 1 and _RANGE.search(entry.value)):
+        return False
+    entry.add("python.version", found[1])
+    if found[2] or "free-thread" in entry.value.lower() or "free thread" in entry.value.lower():
+        entry.add("python.free_threaded", True)
+    if "conda" in entry.value.lower():
+        entry.add("python.environment_kind", "conda")
+    return True
+
+
+def os(entry: Entry) -> bool:
+    """The distribution, the kind of system and, in brackets, the machine."""
+    text = entry.value.split(" (x86_64)")[0].split(" (aarch64)")[0].strip().rstrip(".,;")
+    if values.platform(entry.value):
+        return platform(entry)
+    kind = values.system(text)
+    if kind is None:
+        return False
+    entry.add("system.os", kind)
+    if kind == "linux" and not re.fullmatch(r"(?i)linux(?:[ /-]x?(?:86_)?64)?|wsl ?2?", text) and len(text) < 80:
+        entry.add("system.distribution", re.sub(r"\s\((?:x86_64|aarch64|arm64|ARM64)[^)]{0,20}\)", "", text))
+    elif kind != "linux" and len(text) < 80:
+        entry.add("system.distribution", text)
+    if re.search(r"\bWSL", entry.value):
+        entry.add("system.wsl", True)
+    return machine(entry) or True
+
+
+def machine(entry: Entry) -> bool:
+    """x86_64 or aarch64."""
+    found = values.machine(entry.value)
+    if found:
+        entry.add("system.machine", found)
+    return found is not None
+
+
+def platform(entry: Entry) -> bool:
+    """What platform.platform() printed."""
+    facts = values.platform(entry.value)
+    for path, value in facts.items():
+        entry.add(path, value)
+    return bool(facts) or (os(entry) if values.system(entry.value) and "-" not in entry.value else False)
+
+
+def kernel(entry: Entry) -> bool:
+    """The Linux kernel's release. A Hub kernel stands under the same word."""
+    found = re.match(r"(\d\.\d{1,2}[\w.+-]{0,80})", entry.value)
+    if found is None:
+        return False
+    entry.add("system.kernel", found[1].split()[0])
+    entry.add("system.os", "linux")
+    entry.add("system.wsl", "microsoft" in entry.value.lower())
+    return True
+
+
+def libc(entry: Entry) -> bool:
+    """glibc-2.35."""
+    found = values.libc(entry.value)
+    number = re.match(r"v?(\d\.\d{1,3})", entry.value)
+    if found is None and number is None:
+        return False
+    entry.add("system.libc", found[0] if found else "glibc")
+    entry.add("system.libc_version", found[1] if found else str(number and number[1]))
+    return True
+
+
+def gcc(entry: Entry) -> bool:
+    """ "(Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0"."""
+    found = values.versions(entry.value.rpartition(")")[2]) or values.versions(entry.value)
+    if found:
+        entry.add("python.c_compiler_version", found[-1])
+    return bool(found)
+
+
+def cuda_available(entry: Entry) -> bool:
+    """Whether torch sees a GPU."""
+    text = {"available": "yes", "unavailable": "no", "not available": "no"}.get(entry.value.lower(), entry.value)
+    found = values.yes_no(text)
+    if found is not None:
+        entry.add("deep.cuda_available", found)
+    return found is not None
+
+
+def debug(entry: Entry) -> bool:
+    """Whether torch is a debug build."""
+    found = values.yes_no(entry.value)
+    if found is not None:
+        entry.add("torch.debug", found)
+    return found is not None
+
+
+def cxx11_abi(entry: Entry) -> bool:
+    """Whether torch uses the new C++ ABI."""
+    found = values.yes_no(entry.value)
+    if found is not None:
+        entry.add("torch.cxx11_abi", found)
+    return found is not None
+
+
+def gpu_names(entry: Entry) -> bool:
+    """Names of GPUs, "NVIDIA H100 80GB HBM3, …" or "8x H100"."""
+    return add_names(entry.value, entry.line, entry.kind, entry.source, entry.notebook)
+
+
+def gpu_capability(entry: Entry) -> bool:
+    """A compute capability, "12.0 (Blackwell)", "sm_90"."""
+    found = capability(entry.value)
+    if found:
+        entry.add("gpus.*.compute_capability", found)
+    return found is not None
+
+
+def ram(entry: Entry) -> bool:
+    """Memory of the machine, "251.54 GB" (GB of 2^30 bytes in accelerate)."""
+    found = re.match(r"(\d{1,6}(?:\.\d{1,4})?) ?GB", entry.value)
+    if found:
+        entry.add("system.memory_bytes", int(float(found[1]) * 2**30))
+    return found is not None
+
+
+def hub(entry: Entry) -> bool:
+    """huggingface_hub's version."""
+    return package(entry, "huggingface-hub")
+
+
+def package(entry: Entry, name: str) -> bool:
+    """A distribution's version, or that it is not installed."""
+    found = values.version(entry.value)
+    if found is None or (len(values.versions(entry.value)) > 1 and _RANGE.search(entry.value)):
+        return _missing_package(entry, name) if found is None else False
+    if re.search(r"[<>]=?|~=|!=", entry.value.partition(found)[0]):
+        return False  # a requirement, not what is there
+    entry.add(f"packages.{normalise(name)}.version", found)
+    return True
+
+
+def _missing_package(entry: Entry, name: str) -> bool:
+    if values.says_missing(entry.value):
+        entry.add(f"packages.{name}.version", None)
+        return True
+    return values.is_nothing(entry.value)
+
+
+def image(entry: Entry) -> bool:
+    """A container image was used."""
+    if re.search(r"[\w.-]+/[\w./-]+:[\w.-]+|docker|podman|apptainer|singularity", entry.value, re.IGNORECASE):
+        low = entry.value.lower()
+        entry.add("system.container", "apptainer" if "apptainer" in low or "singularity" in low else "docker")
+        return True
+    return False
+
+
+def environment_kind(entry: Entry) -> bool:
+    """conda or venv."""
+    low = entry.value.lower()
+    if "conda" in low:
+        entry.add("python.environment_kind", "conda")
+    elif "venv" in low:
+        entry.add("python.environment_kind", "venv")
+    return False
+
+
+def distributed(entry: Entry) -> bool:
+    """Whether several processes run."""
+    found = values.yes_no(entry.value)
+    if found is not None:
+        entry.add("workload.distributed", found)
+    return True
+
+
+def gpu_lines(entry: Entry) -> bool:
+    """collect_env's list begins here; the first GPU may stand behind the key."""
+    if entry.value.lower().startswith("no cuda"):
+        entry.add("deep.cuda_available", False)
+    elif entry.value and not re.match(r"GPU \d", entry.value) and not values.is_nothing(entry.value):
+        add_names(entry.value, entry.line, entry.kind, entry.source, entry.notebook)
+    return False
+
+
+def ignored(entry: Entry) -> bool:
+    """A key that looks like another one and means something else."""
+    return True
+
+
+def rocm(entry: Entry) -> bool:
+    """A ROCm release that nobody said torch was built with."""
+    return True
+
+
+READERS: Mapping[str, Reader] = {
+    "torch": torch,
+    "torch_gpu": torch_gpu,
+    "torch_cuda": torch_cuda,
+    "torch_hip": torch_hip,
+    "said_cuda": said_cuda,
+    "cuda_version": cuda_version,
+    "cuda_runtime": cuda_runtime,
+    "toolkit": toolkit,
+    "cuda_home": cuda_home,
+    "driver": driver,
+    "python": python,
+    "os": os,
+    "machine": machine,
+    "platform": platform,
+    "kernel": kernel,
+    "libc": libc,
+    "gcc": gcc,
+    "cuda_available": cuda_available,
+    "debug": debug,
+    "cxx11_abi": cxx11_abi,
+    "gpu_names": gpu_names,
+    "gpu_lines": gpu_lines,
+    "capability": gpu_capability,
+    "ram": ram,
+    "hub": hub,
+    "image": image,
+    "environment_kind": environment_kind,
+    "distributed": distributed,
+    "ignored": ignored,
+    "rocm": rocm,
+}

@@ -1,0 +1,120 @@
+"""One pass over a text: finds the lines that hold a cue, and shows each to the recognisers whose cue it holds.
+
+A line without any cue costs a share of a substring search and nothing else. A recogniser may ask for the lines that
+follow (`Notebook.block`), which then come one by one. Nothing here knows what a line means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from .notebook import Notebook
+from .text import WINDOW, Line, Text
+
+CHUNK = 1 << 20  # bytes whose cues are searched for at a time
+_CUE_LIMIT = 40  # bytes; no cue is longer, so that none is lost between two chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Recogniser:
+    """A reader of single lines. `cues` are lower-case; a line without any of them is not shown to it."""
+
+    name: str
+    cues: tuple[str, ...]
+    read: Callable[[Line, Notebook], bool]  # whether the line was one of its own
+    exclusive: bool = False  # no other recogniser reads a line of its own
+
+
+def scan(text: Text, recognisers: Iterable[Recogniser], notebook: Notebook) -> None:
+    """Show every line that holds a cue to the recognisers that look for it, in their order."""
+    readers = tuple(recognisers)
+    hits = _Hits(text.data, readers)
+    position = 0
+    while position < text.size:
+        if notebook.block is None:
+            offset = hits.next(position)
+            if offset is None:
+                return
+            position = text.start(offset, position)
+        end = text.end(position)
+        lines = tuple(text.lines(position, end))
+        mask = hits.mask(position, end)
+        for line in lines:
+            _show(line, mask, readers, notebook)
+        position = text.after(end) if end > position or end >= text.size else end + 1
+
+
+def _show(line: Line, mask: int, readers: tuple[Recogniser, ...], notebook: Notebook) -> None:
+    block = notebook.block
+    if block is not None:
+        if block(line, notebook):
+            return
+        if notebook.block is block:
+            notebook.block = None
+    if not mask:
+        return
+    for number, reader in enumerate(readers):
+        if mask >> number & 1 and reader.read(line, notebook) and reader.exclusive:
+            return
+
+
+class _Hits:
+    """Offsets of cues in rising order, chunk by chunk, each with the recognisers that asked for the cue."""
+
+    def __init__(self, data: bytes, readers: tuple[Recogniser, ...]) -> None:
+        masks: dict[bytes, int] = {}
+        for number, reader in enumerate(readers):
+            for cue in reader.cues:
+                key = cue.encode()
+                masks[key] = masks.get(key, 0) | 1 << number
+        self._cues = tuple(masks.items())
+        self._data = data
+        self._found: list[tuple[int, int]] = []
+        self._at = 0
+        self._searched = 0
+
+    def next(self, position: int) -> int | None:
+        """The first cue at or after a position."""
+        while True:
+            while self._at < len(self._found):
+                if self._found[self._at][0] >= position:
+                    return self._found[self._at][0]
+                self._at += 1
+            if not self._search():
+                return None
+
+    def mask(self, start: int, end: int) -> int:
+        """The recognisers whose cue begins in a range; ranges are asked for in rising order."""
+        while self._searched < end and self._search():
+            pass
+        while self._at < len(self._found) and self._found[self._at][0] < start:
+            self._at += 1
+        mask, at = 0, self._at
+        while at < len(self._found) and self._found[at][0] < end:
+            mask |= self._found[at][1]
+            at += 1
+        self._at = at
+        return mask
+
+    def _search(self) -> bool:
+        if self._searched >= len(self._data):
+            return False
+        start, stop = self._searched, min(len(self._data), self._searched + CHUNK)
+        chunk = self._data[start : stop + _CUE_LIMIT].lower()
+        found = sorted(
+            (start + offset, mask) for cue, mask in self._cues for offset in _offsets(chunk, cue, stop - start)
+        )
+        self._found = self._found[self._at :] + found
+        self._at, self._searched = 0, stop
+        return True
+
+
+def _offsets(chunk: bytes, cue: bytes, stop: int) -> Iterator[int]:
+    """Where a cue begins before `stop`: once a line, and once in every 256 bytes of a long line."""
+    offset = chunk.find(cue)
+    while 0 <= offset < stop:
+        yield offset
+        limit = offset + WINDOW // 16
+        line_end = chunk.find(b"\n", offset, limit)
+        offset = chunk.find(cue, limit if line_end < 0 else line_end)
