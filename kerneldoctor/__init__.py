@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .api import scan
+    from .api_try import try_kernel
     from .environment import Environment
     from .report.model import Ignore, Report
+    from .smoke.trial import Trial
 
 __version__ = "0.1.0"
-__all__ = ["Environment", "Ignore", "Report", "__version__", "scan"]
+__all__ = ["Environment", "Ignore", "Report", "Trial", "__version__", "scan", "try_kernel"]
 
-_HOMES = {"scan": "api", "Environment": "environment", "Ignore": "report.model", "Report": "report.model"}
+_HOMES = {
+    "scan": "api", "try_kernel": "api_try", "Environment": "environment", "Ignore": "report.model",
+    "Report": "report.model", "Trial": "smoke.trial",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from . import __version__, cli_hub
+from . import __version__, cli_hub, cli_try
 from .errors import KerneldoctorError, UndeterminedError, UsageError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def completion(shell: str) -> int:
     return 0
 
 
-for _command in (cli_hub.variants, cli_hub.resolve, cli_hub.index):
+for _command in (cli_try.try_, cli_hub.variants, cli_hub.resolve, cli_hub.index, cli_try.contracts):
     cli.add_command(_command)
 
 

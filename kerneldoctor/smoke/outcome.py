@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from .process import signal_name
 from .protocol import Case, Refused, Result, Stage
@@ -32,6 +32,7 @@ class Ending:
     words: str  # the end of what it printed
     stage: Stage | None  # the last one that it announced
     judged: bool  # the case of that stage has its result
+    stages: tuple[str, ...] = ()  # every stage of that case
     said: set[type[Any]] = field(default_factory=set)  # kinds of events
 
     @property
@@ -71,7 +72,7 @@ def dead_case(case: Case, ending: Ending, limit: float) -> CaseReport:
     """A case that took the child along. `limit`: seconds that a case may take."""
     stage = ending.stage.name if ending.stage is not None and ending.stage.case == case.id else ""
     where = f" in {stage}" if stage else ""
-    direction: Any = stage if stage in ("forward", "backward") else None
+    direction = _direction(ending.stages) if stage else None
     seconds = limit if ending.how is How.HUNG else 0.0
     outcome: Any
     if ending.how is How.HUNG:
@@ -91,6 +92,14 @@ def dead_case(case: Case, ending: Ending, limit: float) -> CaseReport:
     return CaseReport(
         case, outcome, detail, stage, seconds, direction, signal=ending.signal, said=ending.words[-_SAID:]
     )
+
+
+def _direction(stages: tuple[str, ...]) -> Literal["forward", "backward"] | None:
+    """What had been called of the kernel: a device reports its faults late, perhaps only when results are compared."""
+    called = [name for name in stages if name.endswith(("forward", "backward"))]
+    if not called:
+        return None
+    return "backward" if called[-1].endswith("backward") else "forward"
 
 
 def load_problem(end: Refused | Ending) -> LoadProblem:

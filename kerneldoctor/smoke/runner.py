@@ -86,7 +86,7 @@ class Order:
 def run_cases(
     order: Order,
     limits: Limits = Limits(),
-    progress: Callable[[Progress], None] = lambda seen: None,  # noqa: B008
+    progress: Callable[[Progress], None] = lambda seen: None,
 ) -> Run:
     """Run the cases and report each. Children, folders and device memory are gone when it returns or raises.
 
@@ -172,7 +172,7 @@ class _Room:
         finally:
             code = child.end()
         watch.catch_up()
-        return Ending(how, code, child.last_words, watch.stage, watch.result_of_stage, watch.said)
+        return Ending(how, code, child.last_words, watch.stage, watch.judged, tuple(watch.stages), watch.said)
 
     def hear(self, event: Event) -> None:
         """Keep what an event says."""
@@ -284,7 +284,8 @@ class _Watch:
         self._since = time.monotonic()  # when the load, or the current case, began
         self.said: set[type[Event]] = set()
         self.stage: Stage | None = None
-        self.result_of_stage = False  # the case of `stage` has its result
+        self.stages: list[str] = []  # of the case of `stage`
+        self.judged = False  # that case has its result
 
     def until_over(self) -> How:
         """Wait for the end of the child, or for a reason to end it."""
@@ -316,10 +317,12 @@ class _Watch:
         if isinstance(event, Stage):
             if event.case != (self.stage.case if self.stage else None):
                 self._since = time.monotonic()
-            self.stage, self.result_of_stage = event, False
+                self.stages.clear()
+            self.stage, self.judged = event, False
+            self.stages.append(event.name)
         elif isinstance(event, (Result, Planned, Done, Refused)):
             self._since = time.monotonic()
-            self.result_of_stage = isinstance(event, Result) or self.result_of_stage
+            self.judged = self.judged or isinstance(event, Result)
 
 
 def _last_line(text: str) -> str:

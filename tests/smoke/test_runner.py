@@ -18,7 +18,7 @@ import kerneldoctor
 from kerneldoctor.errors import UndeterminedError
 from kerneldoctor.smoke import protocol
 from kerneldoctor.smoke.process import MARK
-from kerneldoctor.smoke.runner import Limits, Order, Progress, run_cases
+from kerneldoctor.smoke.runner import Limits, Progress, run_cases
 from kerneldoctor.smoke.trial import Run
 
 from .scripted import environment, plan_order
@@ -104,7 +104,10 @@ def test_a_kill_from_outside_is_taken_for_what_the_system_does_without_memory() 
 
 @pytest.mark.parametrize(
     ("deed", "kind", "reason"),
-    [("segfault", "crashed", "SIGSEGV"), ("hang", "hung", ""), ("exit0", "crashed", ""), ("refuse", "refused", "import-error")],
+    [
+        ("segfault", "crashed", "SIGSEGV"), ("hang", "hung", ""), ("exit0", "crashed", ""),
+        ("refuse", "refused", "import-error"),
+    ],
 )  # fmt: skip
 def test_a_load_that_fails_says_how_and_in_which_stage(deed: str, kind: str, reason: str) -> None:
     result = run({"@load": deed, "a": "pass"}, replace(LIMITS, load=1.0))

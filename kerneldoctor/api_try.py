@@ -1,0 +1,428 @@
+"""What `try` does, for Python programs: resolve, fetch, look before the import, run in a child, weigh.
+
+No parsing of arguments and no printing here; expected trouble is a KerneldoctorError.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from .environment import Environment, Fact, known, unknown
+from .errors import UndeterminedError, UsageError
+
+if TYPE_CHECKING:
+    from .engine.case import Kernel, Row, Workload
+    from .hub.answer import Answer
+    from .hub.issues import KnownIssue
+    from .smoke.contracts import Contract
+    from .smoke.fetch import Fetched
+    from .smoke.metadata import Metadata
+    from .smoke.runner import Limits, Progress
+    from .smoke.trial import Refusal, Run, Subject, Trial
+    from .smoke.weigh import Knowledge
+
+CaseSet = Literal["quick", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class What:
+    """Which kernel: exactly one of a reference, a folder, an importable module."""
+
+    reference: str | None = None
+    local: str | None = None
+    module: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Which cases. `workload` (heads, kv_heads, head_dim, dtype, window, softcap) goes before the sets.
+
+    model: a config.json or a model's name, from which the workload is read. only: case ids, to reproduce.
+    """
+
+    set: CaseSet | None = None
+    only: tuple[str, ...] = ()
+    seed: int = 0
+    backward: bool = True
+    model: str | None = None
+    workload: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Time limits."""
+
+    case: float = 120.0  # a Triton kernel that is tuned on its first call takes most of a minute
+    load: float = 300.0
+    total: float = 1200.0
+    hub: float = 20.0  # for a listing
+    fetch: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who is told of what while it happens."""
+
+    step: Callable[[str], None] = lambda text: None
+    known: Callable[[Sequence[KnownIssue]], None] = lambda issues: None  # before the kernel runs
+    progress: Callable[[Progress], None] = lambda seen: None
+
+
+ALL_CASES, USUAL_SECONDS, NOBODY = Cases(), Seconds(), Listener()
+
+
+def try_kernel(
+    reference: str | None = None,
+    *,
+    local: str | None = None,
+    module: str | None = None,
+    python: str | None = None,
+    device: str = "auto",
+    cases: Cases = ALL_CASES,
+    trust_remote_code: Sequence[str] = (),
+    verify: bool = False,
+    seconds: Seconds = USUAL_SECONDS,
+    rules: Sequence[str | Path] = (),
+    listener: Listener = NOBODY,
+    environment: Environment | None = None,
+) -> Trial:
+    """Run a kernel forward and backward in a process that may die, and say what came of it.
+
+    Exactly one of: reference (owner/name@revision, flash_attention_2), local (a folder in Hub layout), module (an
+    importable package). python: the interpreter that owns torch; ours by default. device: auto, cpu, cuda, a number,
+    or all. trust_remote_code: repositories whose publisher need not be trusted by the Hub. verify: demand a signature.
+    rules: folders of more rules. environment: the facts of that interpreter, where they were looked at already.
+
+    Raises UsageError for what cannot be done as asked, UndeterminedError where the question cannot be answered here:
+    no torch, no GPU, the Hub not reachable and nothing in the cache.
+    """
+    from .host import RealHost
+    from .probes.interpreter import find_target
+    from .probes.runner import run_probes
+
+    what = What(reference, local, module)
+    if sum(value is not None for value in (reference, local, module)) != 1:
+        raise UsageError("name one thing to try: a reference, a folder (--local) or a package (--module)")
+    host = RealHost()
+    target = find_target(host, python)
+    facts = environment or run_probes(host, target)
+    wish = _Wish(what, device, cases, tuple(trust_remote_code), verify, seconds, tuple(rules), listener)
+    return _Attempt(wish, target.executable, facts).go()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What was asked of try_kernel, beside the machine."""
+
+    what: What
+    device: str
+    cases: Cases
+    trust: tuple[str, ...]
+    verify: bool
+    seconds: Seconds
+    folders: tuple[str | Path, ...]
+    listener: Listener
+
+
+class _Attempt:
+    """One call of try_kernel."""
+
+    def __init__(self, wish: _Wish, python: str, environment: Environment) -> None:
+        from .engine.case import Case
+        from .engine.loading import all_rules, shipped_tables
+        from .hub.candidates import kernels_release, release_row
+        from .smoke.devices import find_devices
+
+        self._what, self._python, self._environment = wish.what, python, environment
+        self._cases, self._trust, self._verify = wish.cases, wish.trust, wish.verify
+        self._seconds, self._folders, self._listener = wish.seconds, wish.folders, wish.listener
+        self._rules = all_rules(tuple(Path(folder) for folder in wish.folders))
+        self._tables = shipped_tables()
+        self._case = Case(environment, self._tables)
+        self._devices = find_devices(wish.device, self._case)
+        self._release: Row = release_row(self._tables, kernels_release(self._case)[0])
+        self._trusted: Fact[bool] = unknown("nobody was asked")
+        self._notes: list[str] = []
+
+    def go(self) -> Trial:
+        """Every step; the first refusal ends it."""
+        workload = self._workload()
+        fetched = self._fetch(workload)
+        if not isinstance(fetched, _Ready):
+            return self._refused(fetched[0], fetched[1])
+        knowledge = self._knowledge(fetched.kernel)
+        issues = knowledge.issues(_facts_of(workload, self._cases.backward))
+        self._listener.known(issues)
+        runs = tuple(self._run(fetched.fetched, device, workload) for device in self._devices)
+        return self._weigh(fetched, knowledge, workload, runs)
+
+    # --- which build ------------------------------------------------------------------------------------------------
+
+    def _workload(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self._cases.model is not None:
+            from .smoke.model_config import workload_of_model
+
+            self._listener.step(f"reading the config of {self._cases.model}")
+            found = workload_of_model(self._cases.model, self._python)
+        found |= {key: value for key, value in self._cases.workload.items() if value is not None}
+        if not found:
+            return {}
+        if "heads" not in found:
+            raise UsageError("a workload needs its number of heads: --heads, or --model")
+        return {"kv_heads": found["heads"], "head_dim": 128, "dtype": "bfloat16", **found}
+
+    def _fetch(self, workload: Mapping[str, Any]) -> _Ready | tuple[Subject, list[Refusal]]:
+        """The build that is to be run, looked at; or why not."""
+        from .smoke.fetch import take_local, take_module
+
+        self._needs_kernels()
+        if self._what.module is not None:
+            return _Ready(take_module(self._what.module, self._what.module))
+        if self._what.local is not None:
+            release = str(self._release["version"])
+            local = take_local(self._what.local, self._what.local, self._environment, release)
+            if local.folder is None:
+                return local.subject, [_no_variant(local.notes[0])]
+            return self._look(local, from_hub=False)
+        return self._from_reference(str(self._what.reference), workload)
+
+    def _from_reference(self, reference: str, workload: Mapping[str, Any]) -> _Ready | tuple[Subject, list[Refusal]]:
+        from .smoke.fetch import chosen_version, fetch_from_hub, local_override, take_local, take_module
+        from .smoke.precheck import check_publisher
+
+        package = self._package(reference)
+        if package:
+            self._notes.append(f"{reference} is the installed package {package} here, and no Hub kernel")
+            return _Ready(take_module(package, reference))
+        answer = self._ask(reference, workload)
+        repo = answer.candidates.listing.repo
+        trust = repo in self._trust
+        path = local_override(repo, self._environment)
+        if path:
+            self._notes.append(f"LOCAL_KERNELS names {path} for {repo}: that is what is tried")
+            local = take_local(path, reference, self._environment, str(self._release["version"]), repo)
+            return self._look(local, False) if local.folder else (local.subject, [_no_variant(local.notes[0])])
+        version = chosen_version(answer)
+        subject = _subject(answer, reference, version.version.name, version.version.commit, trust)
+        if version.preferred is None:
+            return subject, [self._no_build(answer, version)]
+        asks = answer.candidates.listing.source == "live"
+        self._trusted, refusal = check_publisher(repo, self._release, self._trust, asks, self._seconds.hub)
+        if refusal is not None:
+            return replace(subject, variant=version.preferred.build.name), [refusal]
+        fetched = fetch_from_hub(answer, version, self._environment, trust, self._patience())
+        return self._look(replace(fetched, subject=replace(fetched.subject, reference=reference)), from_hub=True)
+
+    def _package(self, reference: str) -> str:
+        """The importable package that a name stands for in this environment, or ""."""
+        from .hub.naming import meaning
+        from .hub.reference import Kind, parse_reference
+
+        parsed = parse_reference(reference)
+        if (
+            parsed.kind is not Kind.FLASH_ATTENTION
+            or meaning(parsed, self._environment, self._tables).source != "package"
+        ):
+            return ""
+        return {2: "flash_attn", 3: "flash_attn_interface", 4: "flash_attn.cute"}[parsed.generation or 2]
+
+    def _ask(self, reference: str, workload: Mapping[str, Any]) -> Answer:
+        from .api_hub import Asking, variants
+
+        self._listener.step(f"resolving {reference}")
+        return variants(
+            reference,
+            environment=self._environment,
+            asking=Asking("auto", self._seconds.hub, self._listener.step),
+            rules=self._folders,
+            workload=_facts_of(workload, self._cases.backward),
+        )
+
+    def _look(self, fetched: Fetched, from_hub: bool) -> _Ready | tuple[Subject, list[Refusal]]:
+        """Everything that is checked before anything of the build is imported."""
+        from .smoke.build_facts import build_id_of, kernel_of
+        from .smoke.precheck import check_build, check_needs
+        from .smoke.signature import check_signature
+
+        assert fetched.folder is not None
+        self._notes += fetched.notes
+        self._listener.step("checking the files of the build")
+        checked = check_build(fetched.folder, self._release)
+        self._notes += checked.notes
+        refusals = list(checked.refusals)
+        if self._verify and not refusals:
+            signature = check_signature(fetched.folder, self._python)
+            refusals += [signature] if signature is not None else []
+        subject = replace(fetched.subject, build_id=build_id_of(fetched.folder, checked.metadata))
+        kernel = kernel_of(subject, checked.metadata, self._trusted)
+        for device in self._devices[:1]:
+            more, notes = check_needs(kernel, self._case, self._release, device, from_hub)
+            refusals += more
+            self._notes += notes
+        if refusals:
+            return subject, refusals
+        return _Ready(replace(fetched, subject=subject), kernel, checked.metadata)
+
+    def _needs_kernels(self) -> None:
+        if self._what.module is not None:
+            return
+        version = self._case.fact("packages.kernels.version")
+        if version.is_absent:
+            fits = self._case.fact("transformers.kernels_in_range").value
+            install = f'pip install "kernels=={fits}"' if fits else "pip install kernels"
+            raise UndeterminedError(f"kernels is not installed for {self._python}: {install}")
+
+    def _no_build(self, answer: Answer, version: Any) -> Refusal:
+        """Why no build fits, and the nearest that would."""
+        from .hub.find_env import find_environments
+        from .report.variants import headline, option_text
+
+        if version.usable is None:
+            raise UndeterminedError(f"which build is to be tried cannot be told: {headline(answer)}")
+        options = find_environments(
+            answer.candidates.listing, self._environment, self._tables, self._rules, None, version.version.name
+        )
+        if answer.pin is not None and answer.pin.version != version.version.name:
+            repo = answer.candidates.listing.repo
+            nearest = (
+                f"version {answer.pin.version} has {answer.pin.build}: kerneldoctor try {repo}@{answer.pin.version}"
+            )
+        else:
+            nearest = f"nearest: {option_text(options[0])}" if options else "no small change is known that would help"
+        return _no_variant(headline(answer), nearest)
+
+    def _patience(self) -> Any:
+        from .smoke.fetch import Patience
+
+        return Patience(self._seconds.fetch, self._listener.step)
+
+    # --- running and weighing ---------------------------------------------------------------------------------------
+
+    def _run(self, fetched: Fetched, device: str, workload: Mapping[str, Any]) -> Run:
+        from .smoke.protocol import Selection
+        from .smoke.runner import Order, run_cases
+
+        selection = Selection(
+            set=self._cases.set or ("workload" if workload else "quick"),
+            backward=self._cases.backward,
+            only=self._cases.only,
+            seed=self._cases.seed,
+            workload={key: value for key, value in workload.items() if key != "model_type"} or None,
+        )
+        order = Order(fetched.request, device, self._python, selection, environ=fetched.environ)
+        run = run_cases(order, self._limits(), self._listener.progress)
+        if self._cases.only and run.loaded is not None:
+            self._all_found(run, selection)
+        return run
+
+    def _limits(self) -> Limits:
+        from .smoke.runner import Limits
+
+        return Limits(self._seconds.case, self._seconds.load, self._seconds.total)
+
+    def _all_found(self, run: Run, selection: Any) -> None:
+        """Raises UsageError for a case id that the kernel has no case of."""
+        from .smoke.cases import choose
+
+        assert run.loaded is not None
+        there = {report.case.id for report in run.cases}
+        for wanted in self._cases.only:
+            if wanted not in there:
+                names = [c.id for c in choose(run.loaded.exports, replace(selection, set="full", only=()), run.device)]
+                near = difflib.get_close_matches(wanted, names, 3, 0.4) or names[:3]
+                raise UsageError(f"no case is called {wanted!r} for this kernel; the nearest are {', '.join(near)}")
+
+    def _knowledge(self, kernel: Kernel | None) -> Knowledge:
+        from .smoke.weigh import Knowledge
+
+        return Knowledge(self._rules, self._tables, self._environment, kernel)
+
+    def _weigh(self, ready: _Ready, knowledge: Knowledge, workload: Mapping[str, Any], runs: tuple[Run, ...]) -> Trial:
+        from .smoke.advice import next_steps
+        from .smoke.trial import Trial
+        from .smoke.verdict import find_pin, judge_runs
+        from .smoke.weigh import weigh
+
+        subject = self._as_loaded(ready.fetched.subject, runs)
+        verdict = judge_runs((), runs)
+        findings = weigh(knowledge, _facts_of(workload, self._cases.backward), runs)
+        return Trial(
+            subject=subject,
+            runs=runs,
+            refusals=(),
+            verdict=verdict,
+            pin=find_pin(verdict, subject, runs, not self._cases.backward),
+            findings=findings,
+            notes=tuple(dict.fromkeys((*self._notes, *(note for run in runs for note in run.notes)))),
+            next_steps=next_steps(subject, runs, findings, bool(self._cases.only)),
+        )
+
+    def _as_loaded(self, subject: Subject, runs: Sequence[Run]) -> Subject:
+        """What the child says that it loaded, where the parent did not know, or expected something else."""
+        loaded = next((run.loaded for run in runs if run.loaded is not None), None)
+        if loaded is None:
+            return subject
+        if subject.variant and loaded.variant and loaded.variant != subject.variant:
+            self._notes.append(f"kernels loaded {loaded.variant}, and not {subject.variant}, whose files were checked")
+        return replace(
+            subject,
+            variant=loaded.variant or subject.variant,
+            build_id=subject.build_id or loaded.build_id or "",
+            commit=subject.commit or (loaded.commit or "" if subject.source not in ("local", "module") else ""),
+        )
+
+    def _refused(self, subject: Subject, refusals: list[Refusal]) -> Trial:
+        from .smoke.trial import Trial
+        from .smoke.verdict import judge_runs
+
+        steps = tuple(dict.fromkeys(refusal.remedy for refusal in refusals if refusal.remedy))
+        return Trial(
+            subject, (), tuple(refusals), judge_runs(refusals, ()), None, (), tuple(dict.fromkeys(self._notes)), steps
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A build that may be imported."""
+
+    fetched: Fetched
+    kernel: Kernel | None = None  # None: an installed package, of which no build is known
+    metadata: Metadata | None = None
+
+
+def list_contracts() -> tuple[Contract, ...]:
+    """Every contract that kernels can be held to, by name."""
+    from .smoke.contracts import contracts
+
+    return contracts()
+
+
+def _no_variant(why: str, remedy: str = "") -> Refusal:
+    from .smoke.trial import Refusal
+
+    return Refusal("no-variant", why, remedy)
+
+
+def _subject(answer: Answer, reference: str, revision: str, commit: str, trust: bool) -> Subject:
+    from .smoke.trial import Subject
+
+    listing = answer.candidates.listing
+    return Subject(reference, listing.repo, revision, commit, source=listing.source, trusted_by_name=trust)
+
+
+def _facts_of(workload: Mapping[str, Any], backward: bool) -> Workload:
+    """The workload as rules read it. Without one only the direction is known."""
+    from .engine.case import Workload
+    from .smoke.weigh import workload_of
+
+    if workload:
+        params = {**workload, "backward": backward, "window": [workload["window"]] if workload.get("window") else None}
+        facts = workload_of(params)
+        named = workload.get("model_type")
+        return replace(facts, model_type=known(named, "config.json")) if named else facts
+    return Workload(backward=known(False, "--inference")) if not backward else Workload()

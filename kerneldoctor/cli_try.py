@@ -1,0 +1,193 @@
+"""The commands that run a kernel: parse, call the API, render, exit. No logic, nothing heavy imported beforehand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .api_try import Cases, Listener, Seconds
+    from .hub.issues import KnownIssue
+    from .report.redact import Identity
+    from .smoke.runner import Progress
+    from .smoke.trial import Trial
+
+Command = Callable[..., Any]
+_FORMAT = click.option("--format", "form", type=click.Choice(["console", "json"]), default="console", show_default=True)
+_LIMIT = click.FloatRange(1, 86400)
+
+
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+_WHAT = _options(
+    click.argument("reference", required=False),
+    click.option("--local", metavar="DIR", help="A kernel on disk: a repository, its build folder, or one build."),
+    click.option("--module", metavar="NAME", help="An installed package, such as flash_attn."),
+    click.option("--python", metavar="PATH", help="The interpreter that has torch and kernels; ours by default."),
+    click.option("--device", default="auto", show_default=True, metavar="DEVICE", help="auto, cpu, cuda, N, or all."),
+    click.option(
+        "--trust-remote-code", "trust", multiple=True, metavar="REPO",
+        help="Run this repository's code although the Hub does not mark its publisher as trusted.",
+    ),
+    click.option("--verify", is_flag=True, help="Demand a signature by a publisher that kernels trusts."),
+)  # fmt: skip
+_CASES = _options(
+    click.option("--cases", "case_set", type=click.Choice(["quick", "full"]), help="Which cases; quick by default."),
+    click.option("--case", "only", multiple=True, metavar="ID", help="Only this case. Can be given several times."),
+    click.option("--seed", default=0, show_default=True, help="Of the random inputs."),
+    click.option("--inference", is_flag=True, help="Leave the backward out; the pin says so."),
+    click.option("--model", metavar="NAME", help="Cases of this model: a config.json, its folder, or a Hub name."),
+    click.option("--heads", type=click.IntRange(1, 1024), help="Query heads of the workload."),
+    click.option("--kv-heads", type=click.IntRange(1, 1024), help="Key and value heads; as many as query heads."),
+    click.option("--head-dim", type=click.IntRange(1, 1024), help="Of the workload; 128."),
+    click.option("--dtype", type=click.Choice(["bfloat16", "float16"]), help="Of the workload; bfloat16."),
+)
+_REST = _options(
+    click.option("--timeout", type=_LIMIT, default=120.0, show_default=True, help="Seconds for one case."),
+    click.option(
+        "--total-timeout", type=_LIMIT, default=1200.0, show_default=True, help="Seconds for all, per device."
+    ),
+    click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules."),
+    click.option("--verbose", "-v", is_flag=True, help="Show what failed cases said, and every note."),
+    click.option("--no-color", is_flag=True, help="Plain text; NO_COLOR in the environment does the same."),
+    click.option("--no-redact", is_flag=True, help="Keep user and host names, home paths and secrets."),
+    _FORMAT,
+    click.option("--output", "-o", metavar="FILE", help="Write the result to a file, whole or not at all."),
+)
+
+
+@click.command(name="try")
+@_WHAT
+@_CASES
+@_REST
+def try_(reference: str | None, local: str | None, module: str | None, python: str | None, **options: Any) -> int:
+    """Run a kernel forward and backward in a process that may die, and say whether it is right.
+
+    REFERENCE is owner/name[@revision] or flash_attention_2. Exit code 0: it passed; 1: it did not; 3: that could not be
+    told (no torch, no GPU, the Hub not reachable, no contract for such a kernel).
+    """
+    from . import api_hub, api_try
+
+    environment, identity = api_hub.look(None, python)
+    trial = api_try.try_kernel(
+        reference, local=local, module=module, python=python, device=options["device"], cases=_cases(options),
+        trust_remote_code=options["trust"], verify=options["verify"], seconds=_seconds(options),
+        rules=options["folders"], listener=_listener(), environment=environment,
+    )  # fmt: skip
+    _clear()
+    _deliver(trial, options, identity)
+    return trial.exit_code
+
+
+@click.command()
+@_FORMAT
+def contracts(form: str) -> int:
+    """List the contracts: the kinds of kernels that can be judged, and what each must export."""
+    from . import api_try
+    from .report.contracts import render, to_json
+    from .report.text import json_text
+
+    known = api_try.list_contracts()
+    click.echo(json_text(to_json(known)) if form == "json" else render(known, _width()), nl=False)
+    return 0
+
+
+def _cases(options: dict[str, Any]) -> Cases:
+    from .api_try import Cases
+
+    workload = {name: options[name] for name in ("heads", "kv_heads", "head_dim", "dtype")}
+    if options["case_set"] and (options["model"] or any(workload.values())):
+        raise UsageError("--cases names a set, a workload (--model, --heads, …) its own: give one of the two")
+    return Cases(
+        options["case_set"], options["only"], options["seed"], not options["inference"], options["model"],
+        {name: value for name, value in workload.items() if value is not None},
+    )  # fmt: skip
+
+
+def _seconds(options: dict[str, Any]) -> Seconds:
+    from .api_try import Seconds
+
+    return Seconds(case=options["timeout"], load=options["timeout"] + 180, total=options["total_timeout"])
+
+
+def _listener() -> Listener:
+    """Told of what happens, on stderr: what rules know always, what passes only where a person looks on."""
+    from .api_try import Listener
+
+    return Listener(_step, _known, _progress) if sys.stderr.isatty() else Listener(known=_known)
+
+
+def _known(issues: Sequence[KnownIssue]) -> None:
+    from .report.reasons import issue_text
+    from .report.text import printable
+
+    _clear()
+    for issue in issues:
+        click.echo(printable(f"known of this build: {issue_text(issue)}"), err=True)
+
+
+def _step(text: str) -> None:
+    from .report.text import printable
+
+    _clear()
+    click.echo(f"{printable(text)[: _width() - 5]} ...", err=True, nl=False)
+
+
+def _progress(seen: Progress) -> None:
+    from .report.text import printable
+    from .report.trial import progress_text
+
+    text = progress_text(seen.device, seen.number, seen.of, seen.case, seen.stage, seen.seconds)
+    click.echo(f"\r\x1b[K{printable(text)[: _width() - 1]}", err=True, nl=False)
+
+
+def _clear() -> None:
+    """Take the line that passes off the terminal."""
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _deliver(trial: Trial, options: dict[str, Any], identity: Identity) -> None:
+    """The result in the format asked for, to the file asked for or stdout."""
+    from .report.layout import Page
+    from .report.redact import Redactor, redact_json
+    from .report.text import json_text
+    from .report.trial import render, to_json
+
+    redactor = Redactor(identity)
+    if options["form"] == "json":
+        text = json_text(to_json(trial) if options["no_redact"] else redact_json(to_json(trial), redactor))
+    else:
+        page = Page(_width(), _may_color(options), None if options["no_redact"] else redactor)
+        text = render(trial, page, options["verbose"])
+    if options["output"] is None:
+        click.echo(text, nl=False)
+        return
+    from .api import write_text
+
+    write_text(options["output"], text)
+
+
+def _may_color(options: dict[str, Any]) -> bool:
+    import os
+
+    dull = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+    return not (dull or options["no_color"] or options["output"] is not None)
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((80, 24)).columns

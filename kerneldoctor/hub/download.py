@@ -1,0 +1,110 @@
+"""Brings one build of a kernel into the cache, and asks whom the Hub trusts; imports nothing of what it fetches.
+
+Every question ends within its time limit: huggingface_hub retries and waits on its own, so it works in a thread that
+is left behind when the time is up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ..errors import HubError
+from .live import endpoint
+
+# As kernels does (`_BYTECODE_IGNORE_PATTERNS` of https://pypi.org/project/kernels/0.17.2/).
+_NOT_FETCHED = ("*.pyc", "**/__pycache__/**")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BuildAddress:
+    """One build folder of one commit, and the cache that it belongs into."""
+
+    repo: str
+    commit: str
+    build: str  # "torch-stable-abi210-cu130-x86_64-linux"
+    cache: str  # the folder in force for the kernels library
+    repo_type: str = "kernel"
+
+    @property
+    def folder(self) -> Path:
+        """Where the build lies in the cache, whether it is there or not."""
+        name = f"{self.repo_type}s--{self.repo.replace('/', '--')}"
+        return Path(self.cache, name, "snapshots", self.commit, "build", self.build)
+
+
+def publisher_is_trusted(repo: str, timeout: float) -> bool:
+    """Whether the Hub marks the publisher of a repository as trusted, as kernels asks from 0.14.1 on.
+
+    Raises HubError when it gives no answer; kernels then refuses to load as well.
+    """
+    publisher = repo.split("/")[0]
+
+    def ask() -> bool:
+        from huggingface_hub import HfApi
+
+        overview = HfApi(library_name="kerneldoctor").get_organization_overview(publisher)
+        # No typed field in huggingface_hub 2.4: the data class keeps keys that it does not know.
+        return bool(getattr(overview, "trustedKernelPublisher", False))
+
+    return _within(timeout, ask, f"whether {publisher} is a trusted publisher")
+
+
+def fetch_build(address: BuildAddress, timeout: float, progress: Callable[[str], None] = lambda text: None) -> Path:
+    """The folder of the build, fetched unless it is there.
+
+    Raises HubError when the Hub does not give it within the time.
+    """
+    progress(f"fetching {address.repo} {address.build}")
+
+    def ask() -> str:
+        from huggingface_hub import snapshot_download
+
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        return str(
+            snapshot_download(
+                address.repo,
+                repo_type=address.repo_type,
+                revision=address.commit,
+                allow_patterns=[f"build/{address.build}/*"],
+                ignore_patterns=list(_NOT_FETCHED),
+                cache_dir=address.cache,
+                library_name="kerneldoctor",
+            )
+        )
+
+    _within(timeout, ask, f"{address.repo} at {address.commit[:12]}")
+    return address.folder
+
+
+def is_commit(text: str) -> bool:
+    """Whether a revision is a full commit."""
+    return _COMMIT.fullmatch(text) is not None
+
+
+def _within(timeout: float, ask: Callable[[], T], what: str) -> T:
+    box: list[T] = []
+    trouble: list[Exception] = []
+
+    def work() -> None:
+        try:
+            box.append(ask())
+        except Exception as error:  # noqa: BLE001 - carried over to the asking thread, which words it
+            trouble.append(error)
+
+    thread = threading.Thread(target=work, name="hub-download", daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if box:
+        return box[0]
+    if not trouble:
+        raise HubError(f"{endpoint()} did not give {what} within {timeout:g} s")
+    text = (str(trouble[0]).strip().splitlines() or [""])[0][:200]
+    raise HubError(f"{endpoint()} did not give {what}: {type(trouble[0]).__name__}: {text}")

@@ -1,0 +1,147 @@
+"""Looks at a build before anything of it is imported: publisher, files, what it asks of this machine.
+
+Parent side: reads files and facts, runs nothing. What it finds are refusals with a reason, never tracebacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..archs import supports_gpu
+from ..engine import facts  # noqa: F401 - registers kernel.missing_python_depends
+from ..engine.case import Case, Kernel, Row
+from ..engine.conditions import in_range
+from ..engine.facts.driver import gpu_capability, visible_nvidia_gpus
+from ..environment import Fact, known, unknown
+from ..errors import HubError
+from ..hub.download import publisher_is_trusted
+from .metadata import Damage, Metadata, MetadataError, check_files, read_metadata
+from .trial import Refusal
+
+# kernels 0.14.0, which asks nobody, has this list (load.py of https://pypi.org/project/kernels/0.14.0/).
+_FIXED_PUBLISHERS = frozenset({"kernels-community", "kernels-staging", "kernels-test", "sglang"})
+_SHOWN_FILES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found before the import."""
+
+    refusals: tuple[Refusal, ...]
+    notes: tuple[str, ...]
+    metadata: Metadata | None  # None: could not be read
+
+
+def check_publisher(
+    repo: str, release: Row, trusted_by_name: Iterable[str], asks: bool, timeout: float
+) -> tuple[Fact[bool], Refusal | None]:
+    """Whether code of this publisher may be run, by the rule of the installed kernels release.
+
+    `asks`: False when the Hub may not, or cannot, be asked. A release without any rule is held to that of the
+    newest ones: this program runs nobody's code unasked.
+    """
+    if repo in trusted_by_name:
+        return known(True, "--trust-remote-code"), None
+    publisher = repo.split("/")[0]
+    how = f"if you trust it, say so by name: --trust-remote-code {repo}"
+    if release.get("trust") == "list" or not asks:
+        if publisher in _FIXED_PUBLISHERS:
+            return known(True, "publisher"), None
+        if not asks:
+            why = f"whether {publisher} is a trusted publisher cannot be asked without the Hub"
+            return unknown(why), Refusal("untrusted", why, how)
+        return known(False, "publisher"), Refusal("untrusted", f"{publisher} is no trusted publisher", how)
+    try:
+        trusted = publisher_is_trusted(repo, timeout)
+    except HubError as error:
+        return unknown(str(error)), Refusal("untrusted", str(error), how)
+    if trusted:
+        return known(True, "Hub"), None
+    return known(False, "Hub"), Refusal("untrusted", f"the Hub does not mark {publisher} as a trusted publisher", how)
+
+
+def check_build(folder: Path, release: Row) -> Checked:
+    """The files of a build folder: readable metadata, and every file as it was built and sent."""
+    try:
+        metadata = read_metadata(folder)
+    except MetadataError as error:
+        remedy = "download it again; if it stays so, the build is broken: use another version"
+        if not release.get("metadata_required", True):
+            return Checked((), (f"{error}: this kernels release does not read it",), None)
+        return Checked((Refusal("metadata", str(error), remedy, ("metadata.json",)),), (), None)
+    refusals: list[Refusal] = []
+    if metadata.lacks and release.get("metadata_required", True):
+        why = f"metadata.json lacks {', '.join(metadata.lacks)}, which kernels {release['version']} demands"
+        remedy = "use a version that was built since May 2026"
+        refusals.append(Refusal("metadata", why, remedy, ("metadata.json",)))
+    damages = check_files(folder, metadata)
+    if damages:
+        refusals.append(_damaged(damages, folder))
+    notes = (
+        () if metadata.digest is not None else ("metadata.json holds no digest: files were compared with the cache",)
+    )
+    return Checked(tuple(refusals), notes, metadata)
+
+
+def check_needs(
+    kernel: Kernel, case: Case, release: Row, device: str, from_hub: bool
+) -> tuple[list[Refusal], list[str]]:
+    """What the build asks of this machine, as kernels does before it imports; and what is only worth saying."""
+    refusals: list[Refusal] = []
+    notes: list[str] = []
+    if kernel.backend.value == "cuda" and device == "cpu":
+        refusals.append(Refusal("wrong-device", "the build is for CUDA: on the CPU there is nothing to try"))
+    if kernel.minver.is_known and in_range(str(release["version"]), f">={kernel.minver.value}") is False:
+        text = f"it asks for kernels {kernel.minver.value} or newer; here is {release['version']}"
+        if release.get("minver") == "error":
+            refusals.append(Refusal("minver", text, f'pip install "kernels>={kernel.minver.value}"'))
+        else:
+            notes.append(text)
+    lacking = Case(case.environment, case.tables, kernel).fact("kernel.missing_python_depends")
+    if lacking.is_known:
+        names = " ".join(lacking.value or ())
+        refusals.append(Refusal("missing-dependency", f"it needs {names}, not installed", f"pip install {names}"))
+    _check_archs(kernel, case, bool(release.get("arch_check")) and from_hub, refusals, notes)
+    return refusals, notes
+
+
+def _check_archs(kernel: Kernel, case: Case, enforced: bool, refusals: list[Refusal], notes: list[str]) -> None:
+    if kernel.backend.value != "cuda" or not kernel.archs.is_known:
+        return
+    archs = kernel.archs.value or ()
+    gpus = visible_nvidia_gpus(case).value or ()
+    capabilities = {str(c.value): gpu.name.value for gpu in gpus if (c := gpu_capability(gpu, case)).is_known}
+    # Which of several kinds of GPU is cuda:0 is torch's to say: there kernels itself decides.
+    if not capabilities or any(supports_gpu(archs, capability) is not False for capability in capabilities):
+        return
+    seen = ", ".join(f"{name} ({capability})" for capability, name in capabilities.items())
+    text = f"the build holds code for {', '.join(archs)}, and none for {seen}"
+    if enforced:
+        refusals.append(Refusal("wrong-architecture", text, "use a version or a kernel that has code for this GPU"))
+    else:
+        notes.append(f"{text}; a Triton part may run nevertheless")
+
+
+def _damaged(damages: tuple[Damage, ...], folder: Path) -> Refusal:
+    words = {
+        "changed": "is not what was built", "missing": "is missing", "unknown": "is in no digest",
+        "unreadable": "cannot be read",
+    }  # fmt: skip
+    shown = [f"{damage.path} {words[damage.kind]}" for damage in damages[:_SHOWN_FILES]]
+    rest = f" and {len(damages) - _SHOWN_FILES} more" if len(damages) > _SHOWN_FILES else ""
+    return Refusal(
+        "digest",
+        f"{'; '.join(shown)}{rest}",
+        f"delete the folder and fetch it again: {_snapshot(folder)}",
+        tuple(damage.path for damage in damages),
+    )
+
+
+def _snapshot(folder: Path) -> Path:
+    """The folder to delete: of the cache the whole repository, because its blobs are damaged and not its links."""
+    for parent in folder.parents:
+        if parent.name.startswith(("kernels--", "models--")):
+            return parent
+    return folder
