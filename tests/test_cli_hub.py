@@ -1,0 +1,347 @@
+"""The commands about Hub kernels as people meet them: real processes against a loopback Hub, or without any."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerneldoctor
+from kerneldoctor.environment import CachedKernel, Environment
+from tests.hub.machines import FLASH, STABLE, gpu, machine, seen
+from tests.hub.server import Fault, Hub, serve
+
+ROOT = Path(kerneldoctor.__file__).parent.parent
+CU130 = STABLE.format(130)
+CU128 = STABLE.format(128)
+CU126 = STABLE.format(126)
+Result = subprocess.CompletedProcess[str]
+Run = Callable[..., Result]
+
+
+def files(*variants: str, identity: str = "4eec01c") -> dict[str, bytes]:
+    found = {"README.md": b"x"}
+    for variant in variants:
+        found[f"build/{variant}/metadata.json"] = b"{}"
+        found[f"build/{variant}/_flash_attn2_cuda_{identity}.abi3.so"] = b"ELF"
+    return found
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs a command for a saved machine; nothing of this machine's Hub settings gets in."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "TRANSFORMERS_", "KERNELS_", "XDG_"))}
+    usual = {**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "HF_HUB_OFFLINE": "1", "HOME": str(tmp_path),
+             "HF_HOME": str(tmp_path / "hf"), "XDG_CACHE_HOME": str(tmp_path / "cache")}  # fmt: skip
+
+    def call(*arguments: str, env: Environment | None = None, hub: Hub | None = None, **more: str) -> Result:
+        command = [sys.executable, "-m", "kerneldoctor", *arguments]
+        if arguments[0] in ("variants", "resolve", "scan"):
+            saved = tmp_path / "env.json"
+            saved.write_text(json.dumps((env or machine()).to_json()), "utf-8")
+            command += ["--env", str(saved)]
+        variables = {**usual, **more}
+        if hub is not None:
+            variables = {**variables, **hub.environment()} | {"HF_HUB_OFFLINE": more.get("HF_HUB_OFFLINE", "0")}
+        return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, timeout=60)
+
+    return call
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with serve() as running:
+        repo = running.repo(FLASH)
+        repo.commit(files("torch213-cxx11-cu126-x86_64-linux", identity="8a730d9"), "v2")
+        repo.commit(files(CU126, CU128, CU130), "v3")
+        yield running
+
+
+def document(result: Result) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(result.stdout)
+    return loaded
+
+
+def one_line(result: Result, code: int, *words: str) -> None:
+    assert result.returncode == code, result.stderr
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert not result.stdout
+    for word in words:
+        assert word in result.stderr
+
+
+class TestVariantsFromTheIndex:
+    """No network at all, the ordinary state of many clusters."""
+
+    def test_the_answer_the_pin_the_date_and_that_nobody_was_asked(self, run: Run) -> None:
+        result = run("variants", f"{FLASH}@v3")
+        assert result.returncode == 0
+        assert result.stdout.startswith(f"{FLASH}@v3 loads {CU130}")
+        assert f'attn_implementation="{FLASH}@81fb77c12b2ad5d69380669b46739d5868614502"  # v3' in result.stdout
+        assert "the bundled index of 2026-" in result.stdout
+        assert "the Hub was not asked: HF_HUB_OFFLINE is set" in result.stdout
+        # `kernels versions` says here that the repository does not support kernel versions, and exits 0.
+        assert "v2      loads torch213-cxx11-cu130-x86_64-linux" in result.stdout
+
+    def test_the_published_json(self, run: Run) -> None:
+        found = document(run("variants", f"{FLASH}@v2", "--format", "json", env=machine("2.13.0+cu128", "12.0")))
+        assert {"reference", "source", "as_of", "versions"} <= found.keys()
+        assert (found["reference"], found["source"], found["usable"]) == (f"{FLASH}@v2", "index", False)
+        (v2,) = (v for v in found["versions"] if v["version"] == "v2")
+        assert len(v2["revision"]) == 40
+        by_name = {variant["name"]: variant for variant in v2["variants"]}
+        taken = by_name["torch213-cxx11-cu126-x86_64-linux"]
+        assert {"name", "accepted", "preferred", "reason", "build_id", "known_issues"} <= taken.keys()
+        assert (taken["accepted"], taken["preferred"], taken["usable"]) == (True, True, False)
+        assert [v["code"] for v in taken["verdicts"]] == ["no_gpu_code"]
+        refused = by_name["torch213-cxx11-cu130-x86_64-linux"]
+        assert (refused["accepted"], refused["reason_code"]) == (False, "cuda_major")
+        assert refused["reason"] == "for CUDA 13.0; torch is built for 12.8"
+
+    def test_the_stale_build_is_named_with_its_rule_and_another_version_is_pinned(self, run: Run) -> None:
+        found = document(run("variants", FLASH, "--format", "json", env=machine("2.11.0+cu128", "9.0")))
+        v3 = next(v for v in found["versions"] if v["version"] == "v3")
+        taken = next(variant for variant in v3["variants"] if variant["preferred"])
+        assert (taken["name"], taken["build_id"]) == (CU128, "48628c8")
+        assert "KD3101" in taken["known_issues"]
+        assert found["pin"]["version"] == "v2"
+
+    @pytest.mark.parametrize(
+        ("reference", "torch", "gpus", "code"),
+        [
+            (f"{FLASH}@v3", "2.13.0+cu130", "9.0", 0),
+            (f"{FLASH}@v1", "2.13.0+cu130", "9.0", 1),  # no build for this torch
+            (f"{FLASH}@v2", "2.13.0+cu128", "12.0", 1),  # a build without code for the GPU
+            (f"{FLASH}@v4", "2.13.0+cu130", "9.0", 3),  # known in parts
+            (f"{FLASH}@v77", "2.13.0+cu130", "9.0", 3),  # not in the index: the Hub may have it
+            (FLASH, "2.13.0+cu130", "9.0", 0),
+        ],
+    )
+    def test_exit_codes(self, run: Run, reference: str, torch: str, gpus: str, code: int) -> None:
+        assert run("variants", reference, env=machine(torch, gpus)).returncode == code
+
+    def test_an_unknown_repository_is_undetermined_and_the_nearest_one_offered(self, run: Run) -> None:
+        one_line(run("variants", "kernels-community/flash-atn2"), 3, "did you mean kernels-community/flash-attn2?")
+
+    def test_what_if(self, run: Run) -> None:
+        result = run("variants", f"{FLASH}@v3", "--torch", "2.13", "--cuda", "12.8", "--gpu", "RTX 5090")
+        assert f"loads {CU128}, but: This flash-attn2 build fails in backward" in result.stdout.replace("\n", " ")
+        assert "no wheel of torch 2.13 was published for CUDA 12.8" in result.stdout.replace("\n          ", " ")
+
+    def test_find_env_gives_commands(self, run: Run) -> None:
+        result = run("variants", f"{FLASH}@v2", "--find-env", env=machine("2.13.0+cu128", "12.0"))
+        assert 'pip install "torch==2.11.0+cu128" --index-url https://download.pytorch.org/whl/cu128' in result.stdout
+
+    def test_builds_for_other_platforms_are_counted_and_shown_on_demand(self, run: Run) -> None:
+        short, whole = run("variants", f"{FLASH}@v3"), run("variants", f"{FLASH}@v3", "--all")
+        assert "builds for other platforms (--all)" in short.stdout
+        assert "aarch64-linux" not in short.stdout
+        assert "aarch64-linux" in whole.stdout
+        assert "--all" not in whole.stdout
+
+    def test_flash_attention_2_is_followed_to_its_kernel(self, run: Run) -> None:
+        found = document(run("variants", "flash_attention_2", "--format", "json", "--transformers", "5.21"))
+        assert (found["repo"], found["asked"], found["by_default"]) == (FLASH, "v3", True)
+
+    def test_a_page_of_the_hub_is_read_with_a_note(self, run: Run) -> None:
+        result = run("variants", f"https://huggingface.co/kernels/{FLASH}/tree/v3")
+        assert result.returncode == 0
+        assert "is read as" in result.stdout
+
+    def test_kernels_before_0_14_reads_repositories_that_are_gone(self, run: Run, hub: Hub) -> None:
+        result = run("variants", f"{FLASH}@main", env=machine("2.9.1+cu128", kernels="0.12.3"), hub=hub)
+        assert "reads repositories of type model" in result.stdout.replace("\n          ", " ")
+        assert not hub.requests
+
+    def test_a_kernel_on_disk_is_said_to_be_there(self, run: Run) -> None:
+        commit = "81fb77c12b2ad5d69380669b46739d5868614502"
+        held = CachedKernel(FLASH, commit, ("v3",), (CU130,), ("4eec01c",), False)
+        result = run("variants", f"{FLASH}@v3", env=machine(cached=(held,)))
+        assert "on disk, does not load offline" in result.stdout
+        cache = run("variants", f"{FLASH}@v3", "--source", "cache", env=machine(cached=(held,)))
+        assert "the local cache, which holds only what was downloaded" in cache.stdout
+
+    def test_nothing_heavy_is_imported(self, run: Run) -> None:
+        code = (
+            "import sys; from kerneldoctor.cli import _run\n"
+            f"_run(['variants', '{FLASH}@v3', '-o', '/dev/null'])\n"
+            "print([m for m in ('huggingface_hub', 'torch', 'kernels', 'rich', 'httpx') if m in sys.modules])"
+        )
+        result = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
+        )  # fmt: skip
+        assert result.stdout == "[]\n"
+
+
+class TestVariantsFromTheHub:
+    def test_a_live_listing_is_called_live(self, run: Run, hub: Hub) -> None:
+        found = document(run("variants", f"{FLASH}@v3", "--format", "json", hub=hub))
+        assert (found["source"], found["notes"], found["usable"]) == ("live", [], True)
+        assert found["pin"]["revision"] == hub.repos[FLASH].branches["v3"]
+
+    def test_a_version_whose_name_fits_may_hold_a_broken_build(self, run: Run, hub: Hub) -> None:
+        hub.repos[FLASH].commit(files(CU130, identity="48628c8"), "v9")
+        found = document(run("variants", f"{FLASH}@v9", "--format", "json", hub=hub))
+        (issue,) = (i for v in found["versions"][0]["variants"] for i in v["issues"] if i["rule"] == "KD3101")
+        assert issue["missing"] == ["workload.backward", "workload.q_heads", "workload.kv_heads"]
+
+    def test_asking_works_where_telemetry_is_off(self, run: Run, hub: Hub) -> None:
+        result = run("variants", FLASH, hub=hub, HF_HUB_DISABLE_TELEMETRY="1", DO_NOT_TRACK="1")
+        assert "the live Hub" in result.stdout
+
+    def test_a_version_without_build_folder(self, run: Run, hub: Hub) -> None:
+        hub.repos[FLASH].commit({"README.md": b"x"}, "v5")
+        result = run("variants", f"{FLASH}@v5", hub=hub)
+        assert result.returncode == 1
+        assert "has no build at all: this revision has no build folder" in result.stdout
+
+    def test_a_repository_that_is_not_there(self, run: Run, hub: Hub) -> None:
+        one_line(run("variants", "someone/nothing", hub=hub), 2, "no kernel repository someone/nothing", "HF_TOKEN")
+
+    def test_a_revision_that_is_not_there(self, run: Run, hub: Hub) -> None:
+        one_line(run("variants", f"{FLASH}@nightly", hub=hub), 2, "has no revision 'nightly'")
+
+    @pytest.mark.parametrize(
+        ("fault", "word"),
+        [
+            (Fault("/refs", status=500), "answered 500"),
+            (Fault("/refs", status=429, headers={"Retry-After": "120"}), "answered 429"),
+            (Fault("/refs", status=403), "refuses"),
+            (Fault("/refs", status=200, body=b"<html>"), "cannot be asked"),
+            (Fault("/refs", delay=30), "no answer"),
+        ],
+    )
+    def test_a_hub_in_trouble_is_announced_and_the_index_answers(
+        self, run: Run, hub: Hub, fault: Fault, word: str
+    ) -> None:
+        hub.faults.append(fault)
+        result = run("variants", f"{FLASH}@v3", "--timeout", "3", hub=hub)
+        text = " ".join(result.stdout.split())
+        assert word in text
+        assert "Listing: the bundled index" in text
+        assert result.returncode == 0
+
+    def test_source_live_takes_nothing_else(self, run: Run, hub: Hub) -> None:
+        hub.faults.append(Fault("/refs", status=500))
+        one_line(run("variants", FLASH, "--source", "live", "--timeout", "3", hub=hub), 3, "answered 500")
+
+    def test_source_index_asks_nobody(self, run: Run, hub: Hub) -> None:
+        result = run("variants", FLASH, "--source", "index", hub=hub)
+        assert result.returncode == 0
+        assert not hub.requests
+
+    def test_ten_thousand_variants_stay_readable(self, run: Run, hub: Hub) -> None:
+        many = {f"build/torch-stable-abi2{n}-cu130-x86_64-linux/x.so": b"" for n in range(10_000)}
+        hub.repo("someone/many").commit(many, "v1")
+        result = run("variants", "someone/many@v1", hub=hub)
+        assert result.stdout.count("\n") < 120
+        assert "9960 more builds (--all)" in result.stdout
+
+
+class TestResolve:
+    def test_the_chain_and_the_eras(self, run: Run) -> None:
+        result = run("resolve", "flash_attention_2", "--transformers", "5.16", "--kernels", "0.16.2")
+        assert result.returncode == 0
+        assert result.stdout.startswith(f"flash_attention_2 loads {FLASH}@v3 from the Hub")
+        assert "* 5.16.0 to 5.17.0" in result.stdout
+
+    def test_what_would_raise_fails(self, run: Run) -> None:
+        result = run("resolve", "flash_attention_2", "--transformers", "5.16", "--kernels", "0.17.2")
+        assert result.returncode == 1
+        assert "pip install kernels==0.16.2" in result.stdout
+
+    def test_json(self, run: Run) -> None:
+        found = document(run("resolve", FLASH, "--transformers", "5.22", "--format", "json"))
+        assert (found["repo"], found["revision"], found["source"], found["works"]) == (FLASH, "v4", "named", True)
+        assert {step["code"] for step in found["steps"]} >= {"transformers", "version_default"}
+        assert found["eras"][-1].keys() == {"first", "last", "repo", "version", "rocm", "kernels"}
+
+    def test_without_transformers_nobody_knows(self, run: Run) -> None:
+        assert run("resolve", "flash_attention_2").returncode == 3
+
+
+class TestIndex:
+    def test_refresh_replaces_an_entry_from_the_live_hub(self, run: Run, hub: Hub) -> None:
+        assert run("index", "refresh", FLASH, hub=hub).stdout.startswith(f"{FLASH}: 2 versions, 4 builds -> ")
+        found = document(run("variants", f"{FLASH}@v3", "--format", "json"))
+        assert found["source"] == "index"
+        assert found["versions"][0]["revision"] == hub.repos[FLASH].branches["v3"]
+        assert found["versions"][0]["how"] == "observed"
+        assert [v["version"] for v in found["versions"]] == ["v3", "v2"]
+        other = run("index", "show", "kernels-community/relu")
+        assert "derived" in other.stdout
+
+    def test_what_fails_is_named_and_the_rest_is_done(self, run: Run, hub: Hub) -> None:
+        result = run("index", "refresh", "someone/nothing", FLASH, hub=hub)
+        assert result.returncode == 2
+        assert "no kernel repository someone/nothing" in result.stderr
+        assert result.stdout.startswith(f"{FLASH}: ")
+
+    def test_offline_it_says_so(self, run: Run) -> None:
+        one_line(run("index", "refresh", FLASH), 3, "HF_HUB_OFFLINE is set")
+
+    def test_show(self, run: Run) -> None:
+        found = document(run("index", "show", FLASH, "--format", "json"))
+        (repository,) = found["repositories"]
+        v4 = next(v for v in repository["versions"] if v["version"] == "v4")
+        assert (v4["how"], v4["complete"]) == ("partial", False)
+        one_line(run("index", "show", "someone/nothing"), 3, "does not know")
+
+
+class TestScan:
+    def test_a_kernel_is_answered_from_the_index_without_asking(self, run: Run, hub: Hub) -> None:
+        result = run("scan", "--kernel", f"{FLASH}@v3", "--quiet", hub=hub)
+        assert f"{FLASH}@v3 loads {CU130}" in result.stdout
+        assert not hub.requests
+
+    def test_flash_attention_2_by_default_where_transformers_would_ask(self, run: Run) -> None:
+        asks = document(run("scan", "--format", "json", env=machine(transformers="5.21.1")))
+        assert [kernel["reference"] for kernel in asks["kernels"]] == ["flash_attention_2"]
+        assert document(run("scan", "--format", "json", env=machine()))["kernels"] == []
+
+    def test_an_unknown_kernel_does_not_stop_the_scan(self, run: Run) -> None:
+        (kernel,) = document(run("scan", "--format", "json", "--kernel", "someone/nothing"))["kernels"]
+        assert "nor the local cache knows it" in kernel["error"]
+
+    def test_a_name_that_is_none_is_wrong_use(self, run: Run) -> None:
+        one_line(run("scan", "--kernel", "nonsense"), 2, "is no kernel reference")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["variants", "nonsense"], "is no kernel reference"),
+        (["variants", "a/b/c"], "is no kernel reference"),
+        (["variants", "/tmp/kernel"], "folder on disk"),
+        (["variants", "sdpa"], "it has no builds"),
+        (["variants", ""], "no kernel was named"),
+        (["variants", "x" * 2000], "at most"),
+        (["variants", FLASH, "--torch", "newest"], "--torch"),
+        (["variants", FLASH, "--gpu", "Voodoo 2"], "--gpu"),
+        (["variants", FLASH, "--timeout", "0"], "timeout"),
+        (["variants", FLASH, "--rules", "/nowhere"], "no such folder"),
+        (["resolve", "nonsense"], "is no kernel reference"),
+        (["index", "refresh", f"{FLASH}@v3"], "takes repositories"),
+        (["index", "refresh", "nonsense"], "is no kernel reference"),
+    ],
+)
+def test_wrong_use_is_one_line(run: Run, arguments: list[str], word: str) -> None:
+    result = run(*arguments)
+    assert result.returncode == 2, result.stderr
+    assert not result.stdout
+    assert word in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_names_and_homes_stay_here(run: Run) -> None:
+    named = machine(gpus=seen((gpu("9.0", 0, "/home/zaphod/H100"),)))
+    for form in ("console", "json"):
+        assert "zaphod" not in run("variants", f"{FLASH}@v3", "--format", form, env=named).stdout
+        assert "zaphod" in run("variants", f"{FLASH}@v3", "--format", form, "--no-redact", env=named).stdout
