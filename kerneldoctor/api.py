@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from . import __version__
 from .environment import Environment
 from .errors import EnvironmentFileError, ProbeError, UsageError
 from .report.model import Ignore, Report, build_report
+from .values import dataclass
 
 if TYPE_CHECKING:
     from .engine.model import Rule

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from .hub.naming import Meaning, meaning
 from .hub.reference import Kind, Reference, parse_reference
 from .hub.sources import Prefer
 from .hub.whatif import Changes, apply
+from .values import dataclass
 
 if TYPE_CHECKING:
     from .engine.case import Tables, Workload

@@ -14,10 +14,11 @@ import json
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 
 from .errors import EnvironmentFileError
+from .values import dataclass
 
 SCHEMA = "kerneldoctor.environment/1"
 T = TypeVar("T")

@@ -16,11 +16,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from .errors import EnvironmentFileError, ProbeError
+from .values import dataclass
 
 CAPTURE_SCHEMA = "kerneldoctor.capture/1"
 READ_LIMIT = 4 * 1024 * 1024  # bytes; metadata and version files are far smaller, a hostile one is not read whole

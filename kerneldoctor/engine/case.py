@@ -8,8 +8,9 @@ tables, registered with `derived` under a path of its own, so that rules stay pl
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..environment import (
@@ -23,6 +24,7 @@ from ..environment import (
     lookup,
     unknown,
 )
+from ..values import dataclass
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, tuple[Row, ...]]
@@ -104,13 +106,13 @@ def derived(path: str, kind: type) -> Callable[[Callable[[Case], Fact[Any]]], Ca
     return register
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class _Memo:
     fact: Fact[Any]
     reads: dict[str, Fact[Any]]  # recorded facts below a derived one
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Case:
     """See the module. Facts are memoised, so one Case serves all rules."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..environment import Fact
+from ..values import dataclass
 from .case import Case
 from .conditions import BINARY, Truth, deciding, evaluate, leaves, undecided
 from .model import SEVERITIES, Advice, Condition, Finding, Leaf, Remedy, Rule, UsedFact

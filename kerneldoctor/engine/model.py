@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
+
+from ..values import dataclass
 
 T = TypeVar("T")
 
@@ -13,6 +14,7 @@ Confidence = Literal["confirmed", "reported", "inferred"]
 Certainty = Literal["confirmed", "possible"]
 Effect = Literal["safe", "caution", "destructive"]
 Expect = Literal["fires", "silent", "undetermined", "symptom"]
+Strength = Literal["decisive", "telling", "hint"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # by harm, worst first
 
@@ -39,11 +41,17 @@ Condition = Leaf | Tree
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """A pattern over error text."""
+    """A pattern over error text.
+
+    decisive: only this fault writes that text. telling: it speaks for this fault, others may write it too. hint: words
+    of a person about what went wrong, which say nothing without facts.
+    """
 
     match: str
     where: str
     note: str
+    strength: Strength = "telling"
+    unless: str = ""  # a pattern that must not stand near the match: the same text by another fault's hand
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ There is no standard for these labels. Those read here were seen on flash-attn, 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from ..values import dataclass
 
 _CUDA = re.compile(r"(?<![a-z])cu(?:da)?_?(\d{2,4})(?!\d)")
 _TORCH = re.compile(r"(?:torch|pt)_?v?(\d+)[._](\d+)")

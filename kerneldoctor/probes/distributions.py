@@ -11,12 +11,12 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..environment import Fact, absent, known, unknown
 from ..errors import ProbeError
 from ..host import Host
+from ..values import dataclass
 from .scene import Distribution
 
 METADATA_LIMIT = 512 * 1024  # bytes; with its README the largest METADATA met has 100 KiB

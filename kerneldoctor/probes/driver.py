@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
 from ..environment import Fact, absent, known, unknown
 from ..errors import ProbeError
 from ..host import Host, exists, read_text
+from ..values import dataclass
 from . import pci
 from .loader import Located, cached_libraries, find_library
 

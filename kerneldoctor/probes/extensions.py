@@ -8,12 +8,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..environment import Extension, Fact, absent, known, unknown
 from ..errors import ProbeError
 from ..host import Host, exists
+from ..values import dataclass
 from . import fatbin, libtorch
 from .elf import ElfFile, Machine, machine_of
 from .importables import ImportPath

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..environment import Fact, absent, unknown
 from ..errors import ProbeError
 from ..host import Host, read_text
+from ..values import dataclass
 from .scene import Scene
 
 SOURCE_LIMIT = 256 * 1024  # bytes of a Python file; torch/version.py has 600

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from ..errors import ProbeError
 from ..host import Host, exists
+from ..values import dataclass
 
 CACHE = "/etc/ld.so.cache"
 DEFAULT_FOLDERS = (

@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..errors import ProbeError
 from ..host import CommandResult, Host, RealHost
+from ..values import dataclass
 
 TIME_LIMIT = 3.0  # seconds; NVML answers in 0.2 s on a healthy machine with 8 GPUs
 

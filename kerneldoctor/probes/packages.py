@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..environment import Fact, Package, Packages, known, unknown
 from ..host import Host
+from ..values import dataclass
 from .distributions import editable, editable_names, installer, metadata, unreadable_folders
 from .scene import Distribution, Scene
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import cast
 
 from ..errors import ProbeError
 from ..host import Host
+from ..values import dataclass
 
 NVIDIA, AMD, INTEL = "10de", "1002", "8086"
 _FOLDER = "/sys/bus/pci/devices"

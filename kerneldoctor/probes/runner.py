@@ -10,12 +10,12 @@ import threading
 import time
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..environment import Environment, Fact, blank, unknown
 from ..errors import ProbeError
 from ..host import Host
+from ..values import dataclass
 from .scene import Scene, Target
 
 CEILING = 10.0  # seconds for a whole scan when everything hangs (--deep has its own limit)

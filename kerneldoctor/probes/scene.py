@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..host import Host
+from ..values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Distribution:
     metadata: str  # the .dist-info or .egg-info folder (or file)
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Scene:
     """One look at a machine. Probes share it, so that what two of them need is read once."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..environment import Fact, Torch, absent, blank, known, unknown
 from ..errors import ProbeError
 from ..host import Host, exists
+from ..values import dataclass
 from . import companions, distributions, fatbin, libtorch
 from .elf import ElfFile
 from .importables import Importable, ImportPath, assigned

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from ..values import dataclass
 
 _STRTOUL = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]+)")  # ASCII digits only, as in C
 _HIDING = ("", "-1", "NoDevFiles")  # customary ways to hide every GPU on purpose

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..engine.model import Advice, Finding, Severity
+from ..values import dataclass
 from .doubt import Doubt, doubts, missing_text
 from .facts import all_facts
 from .machine import machine_lines

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ..environment import NOT_LOOKED
+from ..values import dataclass
 from .model import Report
 
 _HOW = {

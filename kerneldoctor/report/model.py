@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal
 
 from ..engine.matching import Judgement
 from ..engine.model import SEVERITIES, Advice, Finding, Rule, Severity
 from ..environment import Environment, Fact, encode, unknown
+from ..values import dataclass
 
 SCHEMA = "kerneldoctor.report/1"
 FailOn = Literal["error", "warning", "info", "never"]

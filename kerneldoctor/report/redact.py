@@ -12,11 +12,11 @@ import functools
 import os.path
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ..engine.model import Advice
 from ..environment import fact_paths
+from ..values import dataclass
 
 T = TypeVar("T")
 
