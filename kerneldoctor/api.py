@@ -109,6 +109,12 @@ def check_rules(folder: str | Path, today: datetime.date | None = None) -> RuleC
     return RuleCheck(len(rules), tuple(f"{folder}/{complaint}" for complaint in complaints))
 
 
+def usual_kernels(environment: Environment) -> tuple[str, ...]:
+    """What a scan looks up unasked: flash_attention_2 where torch and transformers are installed."""
+    both = (environment.torch.version, environment.packages.get("transformers").version)
+    return ("flash_attention_2",) if all(fact.is_known for fact in both) else ()
+
+
 def write_text(path: str, text: str) -> None:
     """Write a file the user named, whole or not at all. Raises UsageError where it cannot be written."""
     target = Path(path).resolve()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .api import usual_kernels
 from .environment import Environment
 from .errors import HubError, UndeterminedError, UsageError
 from .hub.answer import Answer, find_pin
@@ -113,10 +114,8 @@ def kernels_of_scan(
     """
     for name in names:
         parse_reference(name)
-    both = (environment.torch.version, environment.packages.get("transformers").version)
-    usual = ["flash_attention_2"] if all(fact.is_known for fact in both) else []
     found: list[Answer | Unanswered] = []
-    for name in dict.fromkeys((*names, *usual)):
+    for name in dict.fromkeys((*names, *usual_kernels(environment))):
         try:
             found.append(variants(name, environment=environment, asking=Asking("index"), rules=rules))
         except UndeterminedError as error:

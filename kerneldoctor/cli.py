@@ -77,7 +77,7 @@ def scan(
     no_redact: bool,
 ) -> int:
     """Look at this machine: state the facts, name the known faults, say what to do."""
-    from . import api, api_hub
+    from . import api
     from .report.model import exit_code
 
     if deep and not quiet and sys.stderr.isatty():
@@ -86,12 +86,17 @@ def scan(
         python=python, deep=deep, env=env, capture=capture, replay=replay, rules=folders, ignore=ignore,
         redact=not no_redact,
     )  # fmt: skip
-    answers = () if quiet and not kernels else api_hub.kernels_of_scan(kernels, report.environment, folders)
+    answers: Sequence[Answer | Unanswered] = ()
+    if kernels or (api.usual_kernels(report.environment) and not quiet):  # else the Hub room is not even imported
+        from .api_hub import kernels_of_scan
+
+        answers = kernels_of_scan(kernels, report.environment, folders)
     if form == "json":
         text = _json(report, answers)
     else:
         may_color = output is None and not no_color
-        text = _console(report, may_color, verbose, quiet) + cli_hub.kernels_text(answers, _page(may_color))
+        text = _console(report, may_color, verbose, quiet)
+        text += cli_hub.kernels_text(answers, _page(may_color)) if answers else ""
     _deliver(text, output)
     return int(exit_code(report.summary, fail_on))
 
@@ -156,7 +161,7 @@ for _command in (cli_try.try_, cli_hub.variants, cli_hub.resolve, cli_hub.index,
 def _json(report: Report, kernels: Sequence[Answer | Unanswered]) -> str:
     from .report.text import json_text
 
-    return json_text({**report.to_json(), "kernels": cli_hub.kernels_json(kernels)})
+    return json_text({**report.to_json(), "kernels": cli_hub.kernels_json(kernels) if kernels else []})
 
 
 def _console(report: Report, may_color: bool, verbose: bool, quiet: bool) -> str:

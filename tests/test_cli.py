@@ -361,6 +361,13 @@ class TestImports:
         assert "kerneldoctor.probes.runner" in loaded
         assert loaded.isdisjoint(self.HEAVY)
 
+    def test_the_hub_room_is_left_alone_where_there_is_no_kernel_to_ask_for(self, tmp_path: Path) -> None:
+        (tmp_path / "bare.json").write_text('{"schema": "kerneldoctor.environment/1"}')
+        for form in ("console", "json"):
+            loaded = self.modules("scan", "--env", tmp_path / "bare.json", "--format", form)
+            assert "kerneldoctor.report.model" in loaded
+            assert "kerneldoctor.hub" not in loaded
+
     def test_only_a_coloured_page_needs_rich(self) -> None:
         assert "rich" not in self.modules("scan", "--format", "json")
         assert "rich" not in self.modules("explain", "KD4001")
@@ -369,7 +376,7 @@ class TestImports:
     def test_version_and_help_load_the_command_line_only(self) -> None:
         for argument in ("--version", "--help"):
             ours = {name for name in self.modules(argument) if name.startswith("kerneldoctor.")}
-            assert ours == {"kerneldoctor.cli", "kerneldoctor.cli_hub", "kerneldoctor.errors"}
+            assert ours == {f"kerneldoctor.{name}" for name in ("cli", "cli_hub", "cli_try", "errors")}
 
     def test_importing_the_package_loads_nothing(self) -> None:
         code = "import sys, kerneldoctor; print([m for m in sys.modules if m.startswith('kerneldoctor.')])"
