@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+#: A tiled kernel rounds weights before it divides by their sum, relative to a maximum that may be an older one: then
+#: not even a weight of 1 is exact. This factor is about as badly rounded as one can be in bf16.
+UNEVEN = 1.0034
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -86,7 +90,9 @@ def tiled_cost(
 
     low, heads, group = q.dtype, q.shape[2], q.shape[2] // k.shape[2]
     scale = rule.scale if rule.scale is not None else q.shape[-1] ** -0.5
-    qf, kf, vf, gf = (x.float().transpose(1, 2) for x in (q, _per_query_head(k, heads), _per_query_head(v, heads), dout))
+    qf, kf, vf, gf = (
+        x.float().transpose(1, 2) for x in (q, _per_query_head(k, heads), _per_query_head(v, heads), dout)
+    )
     scores = (qf @ kf.transpose(-1, -2)) * scale
     slope = torch.ones((), device=q.device)
     if rule.softcap:
@@ -95,7 +101,7 @@ def tiled_cost(
     seen = visible(rule, q.shape[1], k.shape[1], q.device)
     blind = ~seen.any(-1, keepdim=True)
     weights = torch.softmax(scores.masked_fill(~seen & ~blind, float("-inf")), -1).masked_fill(blind, 0.0)
-    rounded = weights.to(low).float()
+    rounded = (weights * UNEVEN).to(low).float() / UNEVEN
     out = (rounded @ vf).to(low)
     dots = (gf * out.float()).sum(-1, keepdim=True)
     dscores = (weights * (gf @ vf.transpose(-1, -2) - dots) * slope).to(low).float()

@@ -38,7 +38,9 @@ class Bench:
     found collects what is wrong, a sentence each; errors what was measured; notes what else was looked at.
     """
 
-    def __init__(self, case: Case, contract: Contract, kernel: Any, device: str, announce: Callable[[str], None]) -> None:
+    def __init__(
+        self, case: Case, contract: Contract, kernel: Any, device: str, announce: Callable[[str], None]
+    ) -> None:
         self.case, self.contract, self.kernel, self.device = case, contract, kernel, device
         self.params = case.params
         self.errors: dict[str, TensorError] = {}
@@ -109,7 +111,7 @@ class Bench:
 
     def _references(self, inputs: Tensors, wanted: tuple[str, ...]) -> tuple[Tensors, Tensors, list[Tensors]]:
         low = self._differentiated(inputs, wanted, None)
-        grads = {name: grad for name, grad in low.pop("grads").items()}
+        grads = low.pop("grads")
         exact = self._differentiated({n: _widened(t) for n, t in inputs.items()}, wanted, grads)
         exact.pop("grads")
         return exact, grads, [low, self.contract.cost(inputs, grads, self.params)]
@@ -156,7 +158,9 @@ class Bench:
         """Gradients of the kernel's outputs by the leaves."""
         import torch
 
-        pairs = [(outputs[name], grad) for name, grad in grads.items() if name in outputs and outputs[name].requires_grad]
+        pairs = [
+            (outputs[name], grad) for name, grad in grads.items() if name in outputs and outputs[name].requires_grad
+        ]
         if not pairs:
             raise Unsupported("its output carries no gradient: it has no backward")
         with self.at("backward"), fences.poisoned_outputs(self.device):
@@ -179,7 +183,7 @@ class Bench:
 
     def judge(self, got: Tensors, reference: Tensors, baselines: list[Tensors]) -> None:
         """Compares tensors by name and notes what is wrong."""
-        with self.at("compare"):
+        with self.at("compare"), plain_math(self.device):
             for name, tensor in got.items():
                 self.errors[name], why = numerics.compare(
                     tensor,
@@ -187,6 +191,7 @@ class Bench:
                     [b[name] for b in baselines if name in b],
                     position=self.contract.position(name, tuple(tensor.shape)),
                     floor=self.contract.floor(name, self.params),
+                    gradient=self.direction == "backward",
                 )
                 if why:
                     self.wrong(f"{name} {why}")
@@ -214,7 +219,7 @@ class Bench:
         self.found.append((self.direction, sentence))
 
     def _keep(self, values: torch.Tensor, layout: str) -> torch.Tensor:
-        fenced = fences.Fenced(values, layout)  # type: ignore[arg-type]
+        fenced = fences.Fenced(values, layout)
         self._fenced[str(len(self._fenced))] = fenced
         return fenced.tensor
 
@@ -238,7 +243,7 @@ def run_case(
         outcome, detail, tail = "skipped", str(error), _tail(error)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # the kernel may raise anything, SystemExit and its own BaseException included
+    except BaseException as error:  # noqa: BLE001 - a kernel may raise anything, SystemExit included
         outcome, detail, tail = _outcome_of(error), _line(error), _tail(error)
     if bench.found:
         # What was found wrong before it stopped weighs more than why it stopped.
@@ -267,10 +272,14 @@ def plain_math(device: str) -> Iterator[None]:
 
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
+    threads = torch.get_num_threads()
+    if device == "cpu":
+        torch.set_num_threads(1)  # small tensors on a busy machine: threads that wait for each other cost seconds
     try:
         with torch.autocast(device.split(":")[0], enabled=False):
             yield
     finally:
+        torch.set_num_threads(threads)
         torch.set_float32_matmul_precision(before)
 
 
@@ -293,7 +302,7 @@ def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
 
     if first.shape != second.shape or first.dtype != second.dtype:
         return False
-    return torch.equal(*(t.detach().contiguous().flatten().view(torch.uint8) for t in (first, second)))
+    return bool(torch.equal(*(t.detach().contiguous().flatten().view(torch.uint8) for t in (first, second))))
 
 
 def _line(error: BaseException) -> str:

@@ -18,8 +18,8 @@ QUICK_LIMIT = 16
 def choose(exports: Iterable[str], selection: Selection, device: str) -> tuple[Case, ...]:
     """The cases that this selection asks of a kernel with these public names, in the order they should run.
 
-    device is a torch device; it decides the sizes. Cases named by `only` are looked for in every set, so that a case id is
-    enough to run it again.
+    device is a torch device; it decides the sizes. Cases named by `only` are looked for in every set, so that a case
+    id is enough to run it again.
     """
     names = set(exports)
     names |= {name.removeprefix("layers.") for name in names}

@@ -21,8 +21,8 @@ _SMALL = 1 << 20  # the CUDA caching allocator serves up to this many bytes from
 class Fenced:
     """One input tensor with a fence around it.
 
-    layout: "contiguous"; "transposed" (a 4-d tensor stored as batch, heads, seqlen, head_dim, as attention layers hand it
-    over); "spaced" (a gap behind the last dimension, as a slice of a fused qkv projection has).
+    layout: "contiguous"; "transposed" (a 4-d tensor stored as batch, heads, seqlen, head_dim, as attention layers
+    hand it over); "spaced" (a gap behind the last dimension, as a slice of a fused qkv projection has).
     """
 
     def __init__(self, values: torch.Tensor, layout: str = "contiguous") -> None:
@@ -76,8 +76,8 @@ class _Place:
 class Fences:
     """Poisoned holes with fences between them, for the outputs that a kernel allocates on a CUDA device by itself.
 
-    The caching allocator gives a freed block to the next request of its size, so an output of one of these sizes lands in
-    a hole: it starts as NaN, and a write beyond its end hits a fence. Where it lands elsewhere nothing is claimed.
+    The caching allocator gives a freed block to the next request of its size, so an output of one of these sizes lands
+    in a hole: it starts as NaN, and a write beyond its end hits a fence. Where it lands elsewhere nothing is claimed.
     """
 
     def __init__(self, device: str, sizes: Sequence[int]) -> None:

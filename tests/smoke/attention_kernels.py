@@ -172,7 +172,11 @@ def rules_out(call: Call, *names: str) -> None:
 def math_low(q, k, v, call: Call):
     """Every step in the low precision of the inputs."""
     group = q.shape[2] // k.shape[2]
-    q, k, v = q.transpose(1, 2), k.repeat_interleave(group, 2).transpose(1, 2), v.repeat_interleave(group, 2).transpose(1, 2)
+    q, k, v = (
+        q.transpose(1, 2),
+        k.repeat_interleave(group, 2).transpose(1, 2),
+        v.repeat_interleave(group, 2).transpose(1, 2),
+    )
     mask = mask_of(call, q.shape[2], k.shape[2])
     scores = q @ k.transpose(-1, -2) * call.scale
     if call.softcap:
@@ -261,7 +265,9 @@ class Tiled(torch.autograd.Function):
         summed, out = torch.zeros(qf.shape[:-1]), torch.zeros(*qf.shape[:-1], dim)
         keep = torch.ones(*qf.shape[:-1], total)
         if call.dropout:
-            keep = (torch.rand(keep.shape) >= call.dropout) / (1 if bug == "dropout without rescaling" else 1 - call.dropout)
+            keep = (torch.rand(keep.shape) >= call.dropout) / (
+                1 if bug == "dropout without rescaling" else 1 - call.dropout
+            )
         if bug == "dropout at p = 0":
             keep = (torch.rand(keep.shape) >= 0.02).float()
         for start in range(0, total, block):
@@ -289,7 +295,7 @@ class Tiled(torch.autograd.Function):
             dropped = (weights * keep[..., start:end]).to(low).float()
             out = out * rescale[..., None] + _product(dropped, vf[:, :, start:end], low, bug)
             maximum = raised
-        if bug == "padded keys count in the softmax":
+        if bug == "padded keys count in the softmax" and total:
             summed = summed + (-total % 64) * torch.exp(-maximum) * mask[:, -1].float()
         seen = mask.any(-1)
         lse = torch.where(seen, maximum + summed.log(), -math.inf)
@@ -335,7 +341,11 @@ class Tiled(torch.autograd.Function):
         kv_heads, group = k.shape[2], q.shape[2] // k.shape[2]
 
         def regroup(x, wrong):
-            by = x.unflatten(1, (group, kv_heads)).transpose(1, 2) if bug == "kv heads interleaved" else x.unflatten(1, (kv_heads, group))
+            by = (
+                x.unflatten(1, (group, kv_heads)).transpose(1, 2)
+                if bug == "kv heads interleaved"
+                else x.unflatten(1, (kv_heads, group))
+            )
             if wrong == "last":
                 return by[:, :, -1]
             return by.mean(2) if wrong == "mean" else by.sum(2)
@@ -348,7 +358,7 @@ class Tiled(torch.autograd.Function):
         if bug == "the backward is not repeatable":
             dk = dk * (1 + torch.finfo(low).eps * (torch.rand(dk.shape) > 0.999))
             dk = dk.to(low)
-        if bug == "dk of the last key is not written":
+        if bug == "dk of the last key is not written" and dk.shape[1]:
             dk[:, -1] = torch.empty_like(dk[:, -1])
         return dq, dk, dv, None, None, None
 

@@ -1,9 +1,9 @@
-"""What the attention contracts share: parameters, inputs, options, and the floor of their gradients. It must not be a contract."""
+"""What the attention contracts share: parameters, inputs, options. It must not be a contract itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import attention
 from ..protocol import Json
@@ -39,7 +39,7 @@ DEFAULTS: dict[str, Json] = {
 class Attention(Contract):
     """A contract of attention over q, k and v."""
 
-    differentiable = ("q", "k", "v")
+    differentiable: ClassVar[tuple[str, ...]] = ("q", "k", "v")
     exact_repeat = True
 
     def position(self, name: str, shape: tuple[int, ...]) -> int | None:
@@ -97,7 +97,7 @@ def options(function: Any, params: Params) -> dict[str, tuple[Any, Any]]:
     if params["window"]:
         made["window_size"] = (window(function, tuple(params["window"])), None)
     if params["lse"]:
-        made |= {name: (True, False) for name in lse_option(function)}
+        made |= dict.fromkeys(lse_option(function), (True, False))
     return made
 
 

@@ -18,7 +18,8 @@ REFUSALS = re.compile(
     r"(?:does|do|is|are) not (?:yet |currently )?support|not (?:yet |currently )?(?:supported|implemented)"
     r"|only supports?\b|\bonly support(?:ed)?\b|unsupported|no support for|without support|currently only"
     r"|only implemented for|requires (?:A100|H100|sm|compute capability)|doesn't (?:yet |currently )?support"
-    r"|must be (?:divisible by|a multiple of|at most|less than or equal)|head_?dim(?:ension)?\b.{0,40}(?:at most|must be)",
+    r"|must be (?:divisible by|a multiple of|at most|less than or equal)"
+    r"|head_?dim(?:ension)?\b.{0,40}(?:at most|must be)",
     re.IGNORECASE,
 )
 #: "CUDA error: operation not supported" is a fault of driver or build, not a feature that is missing.
@@ -53,13 +54,11 @@ def parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter] 
     return found
 
 
-def invoke(
-    function: Callable[..., Any], required: Mapping[str, Any], options: Mapping[str, tuple[Any, Any]]
-) -> Any:
+def invoke(function: Callable[..., Any], required: Mapping[str, Any], options: Mapping[str, tuple[Any, Any]]) -> Any:
     """Calls it with `required` and with those `options`, {name: (value, neutral value)}, that are not neutral.
 
-    Required arguments go by name where the signature has all their names, else in order. "a|b" as an option is whichever
-    of the two names the function has. An option without a parameter is Unsupported.
+    Required arguments go by name where the signature has all their names, else in order. "a|b" as an option is
+    whichever of the two names the function has. An option without a parameter is Unsupported.
     """
     known = parameters(function)
     wanted: dict[str, Any] = {}

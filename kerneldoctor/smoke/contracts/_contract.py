@@ -1,6 +1,7 @@
 """What a contract is: how a kind of kernel is called, and the same in plain PyTorch.
 
-A newcomer adds one file with a subclass and CONTRACTS = (ItsName(),). It must not import torch at module level, nor judge.
+A newcomer adds one file with a subclass and CONTRACTS = (ItsName(),). It must not judge, nor import torch when it
+is imported.
 """
 
 from __future__ import annotations

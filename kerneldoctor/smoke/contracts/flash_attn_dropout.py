@@ -1,7 +1,7 @@
 """The contract of dropout in attention: right on average, of the right strength, the same mask in both directions.
 
-One run with dropout can be compared with nothing. Over several seeds its mean is attention without dropout, for the output
-and all three gradients alike, because each is linear in the mask. It must not import torch at module level.
+One run with dropout can be compared with nothing. Over several seeds its mean is attention without dropout, for the
+output and all three gradients alike, because each is linear in the mask. It must not import torch at module level.
 """
 
 from __future__ import annotations

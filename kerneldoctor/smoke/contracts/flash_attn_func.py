@@ -1,4 +1,4 @@
-"""The contract of dense attention: flash_attn_func of flash-attn 2, 3 and 4. It must not import torch at module level."""
+"""The contract of dense attention: flash_attn_func of flash-attn 2, 3 and 4. It must not import torch on its import."""
 
 from __future__ import annotations
 
@@ -32,21 +32,65 @@ class FlashAttnFunc(Attention):
         return [*self._quick(big), *self._sweep(big)]
 
     def _quick(self, big: bool) -> list[Draft]:
-        long_q, long_k = (1037, 4163) if big else (131, 2115)
+        long = (1037, 4163) if big else (35, 2115)
+
+        def lengths(on_a_gpu: tuple[int, int], on_a_cpu: tuple[int, int]) -> tuple[int, int]:
+            return on_a_gpu if big else on_a_cpu
+
         return [
-            self._draft("mha-bf16-d64", (259, 387), 0, **MHA),
-            self._draft("gqa-causal-bf16-d128", (197, 453), 1, **GQA, head_dim=128, causal=True),
+            self._draft("mha-bf16-d64", lengths((259, 387), (67, 195)), 0, **MHA),
+            self._draft("gqa-causal-bf16-d128", lengths((197, 453), (67, 133)), 1, **GQA, head_dim=128, causal=True),
             self._draft(
-                "mqa-causal-fp16-d96", (321, 321), 2, **MQA, head_dim=96, causal=True, dtype="float16", layout="transposed"
+                "mqa-causal-fp16-d96",
+                lengths((321, 321), (131, 131)),
+                2,
+                **MQA,
+                head_dim=96,
+                causal=True,
+                dtype="float16",
+                layout="transposed",
             ),
-            self._draft("gqa-window-causal-bf16-d128", (389, 389), 7, **GQA, head_dim=128, causal=True, window=[63, 0]),
-            self._draft("gqa-softcap-bf16-d256", (141, 275), 8, **GQA, head_dim=256, softcap=3.0, magnitude=2.0),
-            self._draft("long-lse-bf16-d128", (long_q, long_k), 9, heads=2, kv_heads=1, head_dim=128, causal=True, lse=True),
-            self._draft("gqa-peaked-fp16-d80", (193, 259), 10, **GQA, head_dim=80, dtype="float16", magnitude=6.0),
-            self._draft("gqa-deterministic-bf16-d64", (261, 261), 11, **GQA, causal=True, deterministic=True),
-            self._draft("gqa-blind-rows-bf16-d64", (267, 139), 12, **GQA, causal=True, layout="spaced"),
-            self._draft("gqa-scale-bf16-d192", (131, 259), 20, **GQA, head_dim=192, scale=0.25),
-            self._draft("gqa-window-both-sides-fp16-d64", (131, 323), 21, **GQA, dtype="float16", window=[40, 17]),
+            self._draft(
+                "gqa-window-causal-bf16-d128",
+                lengths((389, 389), (133, 133)),
+                7,
+                **GQA,
+                head_dim=128,
+                causal=True,
+                window=[63, 0],
+            ),
+            self._draft(
+                "gqa-softcap-bf16-d256",
+                lengths((141, 275), (35, 131)),
+                8,
+                **GQA,
+                head_dim=256,
+                softcap=3.0,
+                magnitude=2.0,
+            ),
+            self._draft("long-lse-bf16-d128", long, 9, heads=2, kv_heads=1, head_dim=128, causal=True, lse=True),
+            self._draft(
+                "gqa-peaked-fp16-d80",
+                lengths((193, 259), (67, 131)),
+                10,
+                **GQA,
+                head_dim=80,
+                dtype="float16",
+                magnitude=6.0,
+            ),
+            self._draft(
+                "gqa-deterministic-bf16-d64",
+                lengths((261, 261), (131, 131)),
+                11,
+                **GQA,
+                causal=True,
+                deterministic=True,
+            ),
+            self._draft(
+                "gqa-blind-rows-bf16-d64", lengths((267, 139), (139, 67)), 12, **GQA, causal=True, layout="spaced"
+            ),
+            self._draft("gqa-scale-bf16-d192", lengths((131, 259), (35, 131)), 20, **GQA, head_dim=192, scale=0.25),
+            self._draft("gqa-window-both-sides-fp16-d64", lengths((131, 323), (67, 133)), 21, **GQA, **_both_sides()),
         ]
 
     def _sweep(self, big: bool) -> list[Draft]:
@@ -68,9 +112,21 @@ class FlashAttnFunc(Attention):
                             lse=True,
                         )
                     )
-        edges = ((1, 1), (1, 259), (63, 64), (64, 65), (65, 63), (127, 129), (128, 128), (255, 257), (256, 513), (259, 1))
+        edges = (
+            (1, 1),
+            (1, 259),
+            (63, 64),
+            (64, 65),
+            (65, 63),
+            (127, 129),
+            (128, 128),
+            (255, 257),
+            (256, 513),
+            (259, 1),
+        )
         made += [
-            self._draft(f"gqa-causal-bf16-d128-{q}x{k}", (q, k), **GQA, head_dim=128, causal=True, lse=True) for q, k in edges
+            self._draft(f"gqa-causal-bf16-d128-{q}x{k}", (q, k), **GQA, head_dim=128, causal=True, lse=True)
+            for q, k in edges
         ]
         made += [
             self._draft(f"gqa-window-{left}-{right}-bf16-d64", (261, 389), **GQA, window=[left, right])
@@ -88,11 +144,14 @@ class FlashAttnFunc(Attention):
         ]
         made += [
             self._draft("gqa-softcap-causal-window-bf16-d128", (261, 261), **GQA, head_dim=128, **_gemma()),
-            self._draft("mha-deterministic-fp16-d128", (197, 261), **MHA, head_dim=128, dtype="float16", deterministic=True),
+            self._draft(
+                "mha-deterministic-fp16-d128", (197, 261), **MHA, head_dim=128, dtype="float16", deterministic=True
+            ),
         ]
         long = ((2051, 2051), (67, 16411)) if big else ((523, 523), (19, 4115))
         made += [
-            self._draft(f"long-{q}x{k}-bf16-d64", (q, k), heads=2, kv_heads=1, batch=1, causal=True, lse=True) for q, k in long
+            self._draft(f"long-{q}x{k}-bf16-d64", (q, k), heads=2, kv_heads=1, batch=1, causal=True, lse=True)
+            for q, k in long
         ]
         return made
 
@@ -104,7 +163,7 @@ class FlashAttnFunc(Attention):
             for number, (q, k) in enumerate(lengths)
         ]
 
-    def _draft(self, case: str, lengths: tuple[int, int], quick: int | None = None, batch: int = 2, **params: Json) -> Draft:
+    def _draft(self, case: str, lengths: tuple[int, int], quick: Json = None, batch: Json = 2, **params: Json) -> Draft:
         return draft(f"dense-{case}", quick, batch=batch, seqlen_q=lengths[0], seqlen_k=lengths[1], **params)
 
     def inputs(self, params: Params, draw: Draw) -> Tensors:
@@ -136,6 +195,10 @@ class FlashAttnFunc(Attention):
 
 def _short(dtype: str) -> str:
     return {"bfloat16": "bf16", "float16": "fp16"}[dtype]
+
+
+def _both_sides() -> dict[str, Json]:
+    return {"dtype": "float16", "window": [40, 17]}
 
 
 def _gemma() -> dict[str, Json]:

@@ -37,11 +37,12 @@ class FlashAttnVarlenFunc(Attention):
                 head_dim=128,
                 causal=True,
                 dtype="float16",
+                scale=0.2,
             ),
+            self._draft("gqa-window-bf16-d64", [267, 33, 161], None, 13, **GQA, window=[63, 17], layout="spaced"),
             self._draft(
-                "gqa-window-causal-bf16-d64", [267, 33, 161], None, 13, **GQA, causal=True, window=[63, 0], layout="spaced"
+                "gqa-causal-lse-fp16-d96", long, None, 22, **GQA, head_dim=96, dtype="float16", causal=True, lse=True
             ),
-            self._draft("gqa-causal-lse-fp16-d96", long, None, 22, **GQA, head_dim=96, dtype="float16", causal=True, lse=True),
         ]
         return [*quick, *self._sweep(device == "gpu")]
 
@@ -59,7 +60,9 @@ class FlashAttnVarlenFunc(Attention):
                 causal = bool((number + step) % 3)
                 mask = "causal" if causal else "full"
                 case = f"{grouping}-{mask}-{'bf16' if dtype == 'bfloat16' else 'fp16'}-d{dim}-p{(number + step) % 3}"
-                made.append(self._draft(case, lengths_q, lengths_k, **heads, head_dim=dim, dtype=dtype, causal=causal, lse=True))
+                made.append(
+                    self._draft(case, lengths_q, lengths_k, **heads, head_dim=dim, dtype=dtype, causal=causal, lse=True)
+                )
         made += [
             self._draft("gqa-first-empty-bf16-d64", [0, 77, 131], None, **GQA, causal=True),
             self._draft("gqa-last-empty-bf16-d64", [77, 131, 0], None, **GQA, causal=True),
@@ -69,7 +72,9 @@ class FlashAttnVarlenFunc(Attention):
             self._draft("gqa-peaked-fp16-d64", [131, 77], None, **GQA, dtype="float16", magnitude=6.0, causal=True),
             self._draft("gqa-deterministic-bf16-d64", [131, 77, 201], None, **GQA, causal=True, deterministic=True),
             self._draft("gqa-scale-bf16-d64", [131, 77, 201], None, **GQA, scale=0.25),
-            self._draft("many-short-bf16-d64", [1, 2, 3, 5, 7, 11, 13, 17] * (8 if big else 2), None, **GQA, causal=True),
+            self._draft(
+                "many-short-bf16-d64", [1, 2, 3, 5, 7, 11, 13, 17] * (8 if big else 2), None, **GQA, causal=True
+            ),
         ]
         return made
 
@@ -82,7 +87,12 @@ class FlashAttnVarlenFunc(Attention):
         ]
 
     def _draft(
-        self, case: str, lengths_q: list[int], lengths_k: list[int] | None = None, quick: int | None = None, **params: Json
+        self,
+        case: str,
+        lengths_q: list[int],
+        lengths_k: list[int] | None = None,
+        quick: int | None = None,
+        **params: Json,
     ) -> Draft:
         return draft(f"varlen-{case}", quick, lengths_q=lengths_q, lengths_k=lengths_k or lengths_q, **params)
 
@@ -109,7 +119,12 @@ class FlashAttnVarlenFunc(Attention):
     def math(self, tensors: Tensors, params: Params) -> Tensors:
         """Each sequence by itself."""
         out, lse = attention.attend_packed(
-            tensors["q"], tensors["k"], tensors["v"], params["lengths_q"], params["lengths_k"], attention.Rule.of(dict(params))
+            tensors["q"],
+            tensors["k"],
+            tensors["v"],
+            params["lengths_q"],
+            params["lengths_k"],
+            attention.Rule.of(dict(params)),
         )
         return with_lse(out, lse, self._blind(tensors, params))
 

@@ -34,22 +34,29 @@ class FlashAttnWithKvcache(Attention):
         """One token and several, short caches and long ones."""
         far = 4093 if device == "gpu" else 1029
         return [
-            self._draft("gqa-append-bf16-d128", 1, [5, 130, 511], True, 6, **GQA, head_dim=128),
+            self._draft("gqa-append-bf16-d128", 1, [5, 130, far], True, 6, **GQA, head_dim=128),
             self._draft("mha-several-fp16-d64", 7, [1, 257, 300], False, 14, **MHA, dtype="float16"),
             self._draft("mqa-append-several-bf16-d128", 5, [0, 131, far], True, 23, **MQA, head_dim=128),
             self._draft("gqa-long-bf16-d64", 1, [far, 63], False, **GQA, lse=True),
             self._draft("gqa-window-bf16-d128", 3, [65, 300], True, **GQA, head_dim=128, window=[63, 0]),
             self._draft("gqa-softcap-bf16-d256", 1, [65, 300], True, **GQA, head_dim=256, softcap=3.0, magnitude=2.0),
             self._draft("gqa-paged-bf16-d128", 1, [5, 259, 511], False, **GQA, head_dim=128, paged=True),
-            self._draft("gqa-paged-append-fp16-d128", 3, [5, 255, 500], True, **GQA, head_dim=128, dtype="float16", paged=True),
-            *(self._draft(f"gqa-append-fp16-d{d}", 2, [64, 127], True, **GQA, head_dim=d, dtype="float16") for d in (80, 96, 192)),
+            self._draft(
+                "gqa-paged-append-fp16-d128", 3, [5, 255, 500], True, **GQA, head_dim=128, dtype="float16", paged=True
+            ),
+            *(
+                self._draft(f"gqa-append-fp16-d{d}", 2, [64, 127], True, **GQA, head_dim=d, dtype="float16")
+                for d in (80, 96, 192)
+            ),
         ]
 
     def for_workload(self, workload: Workload, device: str) -> list[Draft]:
         """Decoding with this model."""
         return [self._draft("workload-decode", 1, [5, 131, 511], True, 2, **shaped(workload))]
 
-    def _draft(self, case: str, new: int, cached: list[int], append: bool, quick: int | None = None, **params: Json) -> Draft:
+    def _draft(
+        self, case: str, new: int, cached: list[int], append: bool, quick: int | None = None, **params: Json
+    ) -> Draft:
         params = {"causal": True, **params, "backward": False, "new": new, "cached": cached, "append": append}
         return draft(f"kvcache-{case}", quick, **{"paged": False, **params})
 
