@@ -6,36 +6,68 @@ unknown; values that exclude each other are handed over as contradictions.
 
 from __future__ import annotations
 
-from . import keyvalues, listings
-from .assemble import choose, environment
+from . import faults, hub, keyvalues, listings, machines, prose, runs, saved, shell, smi, workload
+from .assemble import choose, complete, environment
 from .model import Block, Build, Contradiction, Pasted, Sighting, Source
 from .notebook import Notebook
+from .question import kernel as asked_kernel
+from .question import workload as asked_workload
 from .scan import Recogniser, scan
 from .text import Text, to_bytes
 
 __all__ = ["Block", "Build", "Contradiction", "Pasted", "Sighting", "Source", "read"]
 
-MAX_BYTES = 256 * 1024 * 1024
-_RECOGNISERS: tuple[Recogniser, ...] = (listings.RECOGNISER, keyvalues.RECOGNISER)
+MAX_BYTES = 256 * 1024 * 1024  # of a text that are read
+
+# An exclusive recogniser's lines are not shown to those below it.
+_RECOGNISERS: tuple[Recogniser, ...] = (
+    machines.RECOGNISER,
+    shell.PRINTED,
+    runs.ARCHS,
+    runs.KERNELS_WORDS,
+    hub.RECOGNISER,
+    hub.INFO,
+    workload.RECOGNISER,
+    runs.RECOGNISER,
+    runs.LIBRARY,
+    shell.RECOGNISER,
+    shell.BANNER,
+    smi.RECOGNISER,
+    smi.BARE,
+    listings.RECOGNISER,
+    keyvalues.RECOGNISER,
+    prose.RECOGNISER,
+)
 
 
 def read(text: str | bytes, name: str = "") -> Pasted:
-    """Everything that a pasted text says about a machine, a kernel and what was run. Never raises for a text."""
+    """Everything that a pasted text says about a machine, a kernel and what was run. Never raises for a text.
+
+    `name` is only carried along, to tell texts apart in a batch.
+    """
     data = to_bytes(text)
-    notebook = Notebook()
-    scan(Text(data[:MAX_BYTES]), _RECOGNISERS, notebook)
+    source, notebook, hot = Text(data[:MAX_BYTES]), Notebook(), faults.Hot(len(data))
+    scan(source, (faults.recogniser(hot), *_RECOGNISERS), notebook)
     listings.close_open(notebook)
-    choice = choose(notebook.sightings)
+    ours, line_number, kind = saved.find(source.data)
+    sightings = list(notebook.sightings)
+    if kind:
+        notebook.saw(kind)
+    if ours is not None:
+        sightings = [*saved.sightings(ours, line_number, kind), *sightings]
+    picked, others, told_apart = machines.pick(sightings, notebook.machines)
+    choice = choose(picked, others)
+    error_text, cut = faults.blocks(source, hot)
     return Pasted(
-        environment=environment(choice, notebook.listings),
-        kernel=None,
-        workload=None,
-        sightings=tuple(notebook.sightings),
+        environment=complete(environment(choice, notebook.listings), ours),
+        kernel=asked_kernel(choice.taken),
+        workload=asked_workload(choice.taken),
+        sightings=tuple(sightings),
         contradictions=tuple(choice.contradictions),
-        error_text=(),
+        error_text=error_text,
         kinds=tuple(notebook.kinds),
-        truncated=notebook.truncated or len(data) > MAX_BYTES,
+        truncated=notebook.truncated or cut or len(data) > MAX_BYTES,
         name=name,
-        machines=len(notebook.machines),
+        machines=told_apart,
         builds=tuple(notebook.builds),
     )

@@ -39,12 +39,17 @@ class Choice:
     contradictions: list[Contradiction]
 
 
-def choose(sightings: Iterable[Sighting]) -> Choice:
-    """For every path the value of the strongest class; of equals the first, or the finer of two that agree."""
+def choose(sightings: Iterable[Sighting], others: Iterable[Sighting] = ()) -> Choice:
+    """For every path the value of the strongest class; of equals the first, or the finer of two that agree.
+
+    `others` are of machines that were set aside; where nothing but their values tells them apart, they contradict.
+    """
     groups: dict[str, list[Sighting]] = defaultdict(list)
     for sighting in sightings:
         if sighting.source is not Source.MENTIONED:
             groups[sighting.path].append(sighting)
+    if "cuda" in groups:
+        _assign_cuda(groups)
     taken: dict[str, Sighting] = {}
     contradictions: list[Contradiction] = []
     for path, group in groups.items():
@@ -55,7 +60,42 @@ def choose(sightings: Iterable[Sighting]) -> Choice:
         against = [s for s in group if not agree(path, best.value, s.value)]
         if against:
             contradictions.append(Contradiction(path, (best, *_distinct(against)), _reason(best, against)))
-    return Choice(taken, contradictions)
+    return Choice(taken, [*contradictions, *_between(taken, others)])
+
+
+_TOLD_APART_BY = ("torch.version", "driver.version", "python.version", "gpus.0.name")
+
+
+def _between(taken: Mapping[str, Sighting], others: Iterable[Sighting]) -> Iterable[Contradiction]:
+    for sighting in others:
+        own = taken.get(sighting.path)
+        if own is None or sighting.path not in _TOLD_APART_BY or sighting.source >= Source.ASKED:
+            continue
+        if own.source < Source.ASKED and not agree(sighting.path, own.value, sighting.value):
+            reason = f"the text holds reports of several machines: this is of the one at line {own.line_number}"
+            yield Contradiction(sighting.path, (own, sighting), reason)
+
+
+# The CUDA release that nvidia-smi names for a driver branch:
+# https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html
+_OFFERED = {470: "11.4", 510: "11.6", 515: "11.7", 520: "11.8", 525: "12.0", 530: "12.1", 535: "12.2", 545: "12.3",
+            550: "12.4", 555: "12.5", 560: "12.6", 565: "12.7", 570: "12.8", 575: "12.9", 580: "13.0", 590: "13.1"}  # fmt: skip
+
+
+def _assign_cuda(groups: dict[str, list[Sighting]]) -> None:
+    """ "CUDA 12.8" without saying whose: the driver's where it is what that driver offers, else torch's if unsaid."""
+    said = groups.pop("cuda")
+    drivers = [str(s.value).partition(".")[0] for s in groups.get("driver.version", ())]
+    offered = {_OFFERED.get(int(d)) for d in drivers if d.isdigit()}
+    compiled = [s for s in groups.get("torch.backend", ()) if s.value in ("cpu", "rocm", "xpu")]
+    for sighting in said:
+        told = [s.value for path in ("torch.cuda", "toolkit.nvcc_version", "driver.cuda") for s in groups.get(path, ())]
+        if sighting.value in told:
+            continue
+        if sighting.value in offered:
+            groups["driver.cuda"].append(dataclasses.replace(sighting, path="driver.cuda", source=Source.SAID))
+        elif "torch.cuda" not in groups and not compiled:
+            groups["torch.cuda"].append(dataclasses.replace(sighting, path="torch.cuda", source=Source.SAID))
 
 
 def _best(path: str, group: list[Sighting]) -> Sighting | None:
@@ -109,6 +149,25 @@ def environment(choice: Choice, listings: list[Listing]) -> Environment:
     flash = {name: _flash(name, packages, taken) for name in _FA}
     built = Environment(packages=packages, gpus=_gpus(taken), extensions=_extensions(taken), **sections, **flash)
     return dataclasses.replace(built, torch=_torch(built.torch, packages, taken))
+
+
+def complete(read: Environment, saved: Environment | None) -> Environment:
+    """A saved environment, with what it does not know filled in from the text around it."""
+    if saved is None:
+        return read
+    changes: dict[str, Any] = {}
+    for name in _SECTIONS + tuple(_FA):
+        mine, theirs = getattr(saved, name), getattr(read, name)
+        filled = {
+            f.name: getattr(theirs, f.name)
+            for f in dataclasses.fields(mine)
+            if getattr(mine, f.name).is_unknown and not getattr(theirs, f.name).is_unknown
+        }
+        changes[name] = dataclasses.replace(mine, **filled)
+    for name in ("gpus", "extensions"):
+        if getattr(saved, name).is_unknown:
+            changes[name] = getattr(read, name)
+    return dataclasses.replace(saved, **changes)
 
 
 def _section(name: str, taken: Mapping[str, Sighting]) -> Any:

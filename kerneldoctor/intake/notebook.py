@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .model import Build, Sighting, Source
@@ -12,6 +12,7 @@ from .text import Line
 MAX_SIGHTINGS = 20_000
 MAX_VALUES = 40  # different values of one fact on one machine that are kept
 MAX_BUILDS = 2_000
+MAX_MACHINES = 200
 
 Feed = Callable[[Line, "Notebook"], bool]
 """A block's reader: takes the next line, and answers whether the line was one of its own."""
@@ -51,13 +52,10 @@ class Notebook:
     kind_until: int = 0  # the last line at which that is believed
     block: Feed | None = None  # reads the lines that follow, until it declines one
     context: dict[str, Any] = field(default_factory=dict)  # what one line tells about the next ones
+    offset: int = 0  # where the line at hand begins
+    machine: int = 0  # the machine that the lines at hand are about
     _seen: set[tuple[Any, ...]] = field(default_factory=set)
     _values: dict[tuple[int, str], int] = field(default_factory=dict)
-
-    @property
-    def machine(self) -> int:
-        """The machine that the lines at hand are about."""
-        return len(self.machines) - 1
 
     def add(self, path: str, value: Any, line: Line, kind: str, source: Source) -> None:
         """Note a value. The same value of the same class is noted once a machine."""
@@ -82,18 +80,37 @@ class Notebook:
         self.kind, self.kind_until = kind, line.number + reach
 
     def start(self, kind: str, line: Line) -> None:
-        """A report of this format begins. A second one on the same machine may be another machine's."""
-        if kind in self.machines[-1].starts and not self.machines[-1].label:
-            self.new_machine("", "")
-        self.machines[-1].starts.add(kind)
+        """A report of this format begins. A second one may be another machine's."""
+        if kind in self.machines[self.machine].starts:
+            self._new_machine("", "")
+        self.machines[self.machine].starts.add(kind)
         self.begin(kind, line)
 
-    def new_machine(self, label: str, mood: str) -> None:
-        """What follows is about another machine."""
-        if len(self.machines) < 64:
-            self.machines.append(Machine(label, mood))
+    def turn_to(self, label: str, mood: str) -> None:
+        """A heading: what follows is about the machine (or by the person) of that name."""
+        for number, machine in enumerate(self.machines):
+            if machine.label == label:
+                self.machine = number
+                return
+        current = self.machines[self.machine]
+        if not current.label and not any(s.machine == self.machine for s in self.sightings):
+            current.label, current.mood = label, mood
         else:
+            self._new_machine(label, mood)
+
+    def _new_machine(self, label: str, mood: str) -> None:
+        if len(self.machines) >= MAX_MACHINES:
             self.truncated = True
+            return
+        self.machines.append(Machine(label, mood))
+        self.machine = len(self.machines) - 1
+
+    def promote(self, kind: str, paths: tuple[str, ...], since: int) -> None:
+        """Values that were read before their report was recognised are that report's, on the machine at hand."""
+        for number in range(len(self.sightings) - 1, max(-1, len(self.sightings) - 16), -1):
+            sighting = self.sightings[number]
+            if sighting.line_number >= since and sighting.path in paths:
+                self.sightings[number] = replace(sighting, kind=kind, source=Source.DUMP, machine=self.machine)
 
     def current(self, line: Line) -> str:
         """The report that a line belongs to; "" where it stands alone."""

@@ -120,7 +120,7 @@ def cuda_runtime(entry: Entry) -> bool:
     """collect_env asks nvcc for "CUDA runtime version"; FlashInfer prints torch's under the same key."""
     found = values.cuda(entry.value)
     if found:
-        entry.add("torch.cuda" if entry.kind == "flashinfer" else "toolkit.nvcc_version", found)
+        entry.add("torch.cuda" if entry.kind.startswith("flashinfer") else "toolkit.nvcc_version", found)
     return True
 
 

@@ -38,6 +38,7 @@ def scan(text: Text, recognisers: Iterable[Recogniser], notebook: Notebook) -> N
                 return
             position = text.start(offset, position)
         end = text.end(position)
+        notebook.offset = position
         lines = tuple(text.lines(position, end))
         mask = hits.mask(position, end)
         for line in lines:
