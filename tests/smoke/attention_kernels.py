@@ -224,6 +224,8 @@ def flex(q, k, v, call: Call):
     from torch.nn.attention.flex_attention import flex_attention
 
     rules_out(call, "dropout")
+    if not q.shape[1]:
+        return q.clone(), torch.zeros(q.shape[0], q.shape[2], 0)
     mask = mask_of(call, q.shape[1], k.shape[1])
     seen = mask.any(-1)
 

@@ -1,0 +1,103 @@
+"""How much room the numerics leave: right attention over many seeds, wrong attention over a few.
+
+usage: PYTHONPATH=. PYTHON tests/benchmarks/numerics.py [--seeds 200] [--set quick] [--only NAME …]
+
+Needs torch. Prints, for each right implementation, how near each tensor came to what is allowed (1.0 would be a
+rejection), and for each wrong one the first case that catches it. Exit code 1 when one is judged wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+import warnings
+from collections import defaultdict
+from types import SimpleNamespace
+
+import torch
+from torch.nn.attention import SDPBackend
+
+from kerneldoctor.smoke.bench import run_case
+from kerneldoctor.smoke.cases import choose
+from kerneldoctor.smoke.contracts import contract
+from kerneldoctor.smoke.protocol import Result, Selection
+from tests.smoke.attention_kernels import flex, kernel, math_fp32, math_low, sdpa, tiled
+from tests.smoke.mutants import mutants
+
+EXPORTS = ("flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache")
+
+
+def right() -> dict[str, tuple[SimpleNamespace, bool]]:
+    """Each right implementation, and whether it has a backward on a CPU."""
+    return {
+        "math in low precision": (kernel(math_low), True),
+        "math in fp32, rounded once": (kernel(math_fp32), True),
+        "sdpa math": (kernel(sdpa(SDPBackend.MATH)), True),
+        "sdpa flash": (kernel(sdpa(SDPBackend.FLASH_ATTENTION)), True),
+        "flex attention": (kernel(flex), False),
+        "tiled online softmax, blocks of 64": (kernel(tiled()), True),
+        "tiled online softmax, blocks of 16": (kernel(tiled(block=16)), True),
+    }
+
+
+def results(module: SimpleNamespace, selection: Selection) -> list[Result]:
+    """Every case of the selection on the CPU."""
+    return [
+        run_case(case, contract(case.contract), module, "cpu", lambda _: None, "n")
+        for case in choose(EXPORTS, selection, "cpu")
+    ]
+
+
+def over_seeds(name: str, module: SimpleNamespace, backward: bool, seeds: int, which: str) -> int:
+    """Prints the ratios of one right implementation; the number of rejections."""
+    ratios: dict[str, list[float]] = defaultdict(list)
+    rejected = 0
+    for seed in range(seeds):
+        for result in results(module, Selection(which, seed=1000 + seed, backward=backward)):
+            for tensor, error in result.errors.items():
+                ratios[tensor].append(error.ratio or 0.0)
+            # That backend has no dropout on a CPU, and says so in words that are no refusal.
+            no_dropout = name == "sdpa flash" and result.id.startswith("dropout")
+            if result.outcome not in ("passed", "unsupported") and not no_dropout:
+                rejected += 1
+                print(f"  REJECTED {name} seed {1000 + seed} {result.id}: {result.outcome} {result.detail}", flush=True)
+    shown = "  ".join(f"{t} {statistics.median(r):.2f} (max {max(r):.2f})" for t, r in sorted(ratios.items()))
+    print(f"{name}: {rejected} rejected of {seeds} seeds; {shown}", flush=True)
+    return rejected
+
+
+def catches(name: str, module: SimpleNamespace, which: str) -> bool:
+    """Prints the first case that catches a wrong implementation; whether one does."""
+    for result in results(module, Selection(which, seed=5)):
+        if result.outcome == "wrong":
+            print(f"caught: {name}: {result.id}: {result.detail[:110]}", flush=True)
+            return True
+    print(f"MISSED: {name}", flush=True)
+    return False
+
+
+def main() -> int:
+    """Both halves."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--set", choices=("quick", "full"), default="quick")
+    parser.add_argument("--only", nargs="*", default=[])
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    faults = sum(
+        over_seeds(name, module, backward, asked.seeds, asked.set)
+        for name, (module, backward) in right().items()
+        if not asked.only or name in asked.only
+    )
+    if not asked.only:
+        faults += sum(not catches(name, module, asked.set) for name, module in mutants().items())
+    print(f"{faults} judged wrongly, {time.perf_counter() - start:.0f} s")
+    return min(faults, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
