@@ -6,7 +6,7 @@ unknown; values that exclude each other are handed over as contradictions.
 
 from __future__ import annotations
 
-from . import faults, hub, keyvalues, listings, machines, prose, runs, saved, shell, smi, workload
+from . import faults, hub, keyvalues, listings, machines, prose, readers, runs, saved, shell, smi, workload
 from .assemble import choose, complete, environment
 from .model import Block, Build, Contradiction, Pasted, Sighting, Source
 from .notebook import Notebook
@@ -22,6 +22,7 @@ MAX_BYTES = 256 * 1024 * 1024  # of a text that are read
 # An exclusive recogniser's lines are not shown to those below it.
 _RECOGNISERS: tuple[Recogniser, ...] = (
     machines.RECOGNISER,
+    Recogniser("unsloth", ("cuda toolkit",), readers.unsloth, exclusive=True),
     shell.PRINTED,
     runs.ARCHS,
     runs.KERNELS_WORDS,

@@ -93,6 +93,8 @@ def add_names(text: str, line: Line, kind: str, source: Source, notebook: Notebo
         notebook.add(f"gpus.{place}.name", name, line, kind, source)
         if whose := vendor(name):
             notebook.add(f"gpus.{place}.vendor", whose, line, kind, source)
+    if re.search(r"\bMIG\b.{0,12}(?:enabled|on\b|\d\w{0,4}\.\d)", text, re.IGNORECASE):
+        notebook.add("gpus.0.mig" if tool or len(names) > 1 else "gpus.*.mig", True, line, kind, source)
     said = re.search(r"(?:\bcc|compute capability|capability|sm|\()[\s:=(]{0,3}(\d{1,2}\.\d)\b", text, re.IGNORECASE)
     cap = said[1] if said else (capability(text) if _SM.search(text) else None)
     if cap and len(set(names)) == 1:

@@ -34,7 +34,7 @@ _NO_VARIANT = re.compile(
     r"Cannot find a build variant for this system in ([^\s:(]{1,200})(?:\s\(revision: ([\w./-]{1,64})\))?"
 )
 _LACKS = re.compile(
-    r"(?:Kernel at path|in) [`'\"]?\S{0,300}[`'\"]? does not have (?:one of )?build(?: variants?)?s?: ([\w ,.-]{5,400})"
+    r"does not have (?:one of )?build(?: variants?)?: ([\w ,.-]{5,400})"
 )
 _ARCHS = re.compile(
     r"(?:declares archs|architectures of the build):? ?\[?((?:'?\d{1,2}\.\d[af]?(?:\+PTX)?'?,? ?){1,16})"
@@ -42,6 +42,8 @@ _ARCHS = re.compile(
 _UNSUPPORTED = re.compile(r"Kernel '([\w.-]{1,60})' variant '([\w.-]{5,80})'")
 _DEPENDS = re.compile(r"Kernel module `([\w.-]{1,60})` requires Python dependency `([\w.-]{1,60})`")
 _UNTRUSTED = re.compile(r"'?([\w.-]{1,60}/[\w.-]{1,80})'? is not from a trusted publisher")
+_SNAPSHOT = re.compile(r"snapshots?[/\\ ]([0-9a-f]{7,40})[/\\]build[/\\]")
+_INSTEAD = re.compile(r"do not have `flash_attn` installed, using `([\w./-]{3,80})` from the `kernels` library")
 _VERSION_HEAD = re.compile(r"Version (\d{1,3}):\s*$")
 _INFO = {"repository": "repo", "revision": "revision", "minimum kernels version": "minver", "version": "version"}
 _MINE = frozenset({"transformers", "kernels", "models", "kernels-community"})
@@ -58,6 +60,10 @@ def read(line: Line, notebook: Notebook) -> bool:
         _reference(call[1], dict(_ARGUMENT.findall(call[2])), line, notebook)
     for repo in _REPO.finditer(text):
         _reference(repo[1], {"revision": repo[2]} if repo[2] else {}, line, notebook)
+    if snapshot := _SNAPSHOT.search(text):
+        _add("commit", snapshot[1], line, notebook)
+        if noarch := re.search(r"build[/\\](torch-(?:cuda|rocm|xpu|cpu|metal|universal))\b", text):
+            _variant(noarch[1], line, notebook)
     if "--" in text and (cache := _CACHE.search(text)) and ("kernels" in cache[0] or "kernel" in line.low):
         _reference(f"{cache[1]}/{cache[2]}", {}, line, notebook, Source.RUN)
         if cache[3]:
@@ -153,8 +159,12 @@ def _messages(line: Line, notebook: Notebook) -> None:
         _add("repo", f"kernels-community/{told[1]}", line, notebook, Source.SAID)
         _variant(told[2], line, notebook)
     if depends := _DEPENDS.search(text):
+        _add("repo", f"kernels-community/{depends[1].replace('_', '-')}", line, notebook, Source.SAID)
         _add("python_depends", (depends[2],), line, notebook)
         notebook.add(f"packages.{depends[2]}.version", None, line, KIND, Source.RUN)
+    if instead := _INSTEAD.search(text):
+        _add("repo", instead[1], line, notebook)
+        notebook.add("packages.flash-attn.version", None, line, KIND, Source.RUN)
     if untrusted := _UNTRUSTED.search(text):
         _add("repo", untrusted[1], line, notebook)
         _add("trusted_publisher", False, line, notebook)
@@ -200,7 +210,7 @@ def info(line: Line, notebook: Notebook) -> bool:
 
 CUES = ("kernels-community", "get_kernel", "has_kernel", "load_kernel", "layerrepository", "funcrepository", "models--", "kernels--",
         "-linux", "-windows", "-darwin", "torch-cuda", "torch-cpu", "torch-universal", "torch-xpu", "torch-rocm", "torch-metal", ".abi3.so",
-        "build variant", "declares archs", "architectures of the build", "python dependency", "trusted publisher", "/kernels/", "redhatai/",
+        "build variant", "snapshot", "declares archs", "architectures of the build", "python dependency", "trusted publisher", "/kernels/", "redhatai/",
         "-gnu.so", "✅", "does not have")  # fmt: skip
 RECOGNISER = Recogniser("hub kernels", CUES, read, exclusive=True)
 INFO = Recogniser("kernels info", ("repository:", "revision:", "version:", "dependencies:"), info)

@@ -113,7 +113,7 @@ _FIRST_LINES = ("torch.version", "torch.cuda", "torch.backend")
 
 def _debug_line(line: Line, notebook: Notebook, current: str) -> None:
     """The second line of collect_env, unless the words above its first line were copied too."""
-    began = notebook.context.get("debug_line", -1)
+    began = notebook.context.get("debug_line", -(10**9))
     if "collect_env" in current and not began >= line.number - 60:
         notebook.begin(current, line)
     elif "collect_env" in current and notebook.context.get("collecting", -99) >= line.number - 12:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .model import Source
-from .names import normalise
+from .names import distribution, normalise
 from .notebook import Listing, Notebook
 from .scan import Recogniser
 from .text import Line
@@ -42,6 +42,7 @@ _CUT = re.compile(r"\s*(?:\.{3,}|…|\[\.{3}\]|\(?(?:snip|truncated|omitted|etc\
 _PROMPT = re.compile(
     r"(?:pip3?|uv pip|python3? -m pip|conda|mamba|micromamba|poetry|uv)\s+(list|freeze|show)\b", re.IGNORECASE
 )
+_BARE = re.compile(r"\s*[-*]?\s?([A-Za-z][\w.-]{2,60})\s{1,60}v?(\d+\.[\w.!+-]{1,80})\s*")
 _ENOUGH = 12  # entries from which a listing without `pip` in it can be whole
 
 
@@ -66,6 +67,9 @@ def read(line: Line, notebook: Notebook) -> bool:
     if (poetry := _POETRY.fullmatch(text)) and _POETRY.fullmatch(text):
         notebook.saw("poetry show")
         _note(poetry[1], poetry[2], line, notebook, "poetry show")
+        return True
+    if (bare := _BARE.fullmatch(text)) and distribution(bare[1]) is not None:
+        notebook.add(f"packages.{normalise(bare[1])}.version", bare[2], line, "package list", Source.TABLE)
         return True
     return _shown(line, notebook)
 
@@ -211,5 +215,5 @@ def _shown(line: Line, notebook: Notebook) -> bool:
 
 
 CUES = ("package", "==", "# name", "name ", "name:", "version:", "[pip", "[conda]", "[uv]", " @ ", "#egg=", "pip", "conda",
-        "torch ", "transformers ", "flash-attn ", "kernels ", "triton ")  # fmt: skip
+        "torch ", "transformers ", "flash-attn ", "kernels ", "triton ", "nvidia-")  # fmt: skip
 RECOGNISER = Recogniser("package listings", CUES, read, exclusive=True)

@@ -35,7 +35,7 @@ _FAILS_TOO = re.compile(
 )
 _VERSION = r"v?(\d{1,3}\.\d{1,3}(?:\.\d{1,4}){0,2}(?:\.?(?:dev|post|rc|a|b)\d{0,8}){0,2}(?:\+[\w.]{1,40})?)"
 _JOIN = r"[\s`*\"']{0,3}(?:versions?|ver\.?|release)?[\s`*\"']{0,3}(?:==?|:|is|@|=)?[\s`*\"'(]{0,3}"
-_TORCH = re.compile(rf"(?<![\w.-])(?:py)?torch{_JOIN}{_VERSION}(?![\w])", re.IGNORECASE)
+_TORCH = re.compile(rf"(?<![\w.-])(?:py)?torch{_JOIN}(?=v?[12]\.){_VERSION}(?![\w])", re.IGNORECASE)
 _PYTHON = re.compile(
     r"(?<![\w.-])(?:python|py|cpython){}v?(3\.\d{{1,2}}(?:\.\d{{1,2}})?)(t)?(?![\d])".format(
         r"[\s-]{0,2}(?:version|ver)?[\s:=]{0,3}"
@@ -47,7 +47,7 @@ _CUDA = re.compile(
     r"(?<![\w.])cuda(?:[\s-]{0,2}(?:toolkit|version|runtime|ver))?[\s:=-]{0,3}v?(\d{1,2}\.\d)(?:\.\d{1,3})?(?![\d])",
     re.IGNORECASE,
 )
-_CU_TAG = re.compile(r"(?<![\w.])cu(1[0-9])(\d)(?![\w])", re.IGNORECASE)
+_CU_TAG = re.compile(r"(?<![\w.-])cu(1[0-9])(\d)(?![\w-])", re.IGNORECASE)
 _DRIVER = re.compile(
     r"(?<![\w])drivers?(?:\s{1,2}(?:version|ver\.?|r))?[\s:=]{0,3}(?:is |nvidia-?)?v?(\d{3}(?:\.\d{1,3}){1,2}|[3-6]\d\d)(?![\d.])",
     re.IGNORECASE,
@@ -92,11 +92,12 @@ def read(line: Line, notebook: Notebook) -> bool:
     text = line.text
     if len(text) > _LONGEST or _CODE.search(text) or notebook.current(line) and _KEY.match(text):
         return False
+    error = bool(_ERROR.search(text))
     for clause in _clauses(text):
         found = list(_items(clause))
         if not found:
             continue
-        source = _source(clause, found, text)
+        source = Source.MENTIONED if error else _source(clause, found, text)
         for path, value, start, end in found:
             own = source
             if isinstance(value, str) and (
@@ -107,6 +108,8 @@ def read(line: Line, notebook: Notebook) -> bool:
     return False
 
 
+# A message's numbers are what it asks for or what it was built for; those that say what is there, `runs` reads.
+_ERROR = re.compile(r"^\W{0,8}(?:[\w.]{0,60}(?:Error|Exception|Warning)|ERROR|FATAL|fatal|warning|error)\b\s?:|pip3? install|: error:|UserWarning:")
 _KEY = re.compile(r"\s*[-*]?\s*`?[A-Za-z][\w ()/?`.-]{1,50}\s*:\s")
 
 
@@ -206,7 +209,8 @@ def _distributions(clause: str, low: str) -> Iterator[Item]:
     for m in _name_pattern().finditer(clause):
         name = distribution(m[1]) or distribution(re.sub(r"[\s_]", "-", m[1]))
         if name is not None and not (name == "kernels" and re.search(r"linux\s*$", clause[: m.start()].lower())):
-            yield f"packages.{name}.version", m[2], m.start(), m.end()
+            if not (m[2] in ("2.0", "3.0", "1.0") and name.startswith("flash-attn")):  # "Flash Attention 2.0" is a name
+                yield f"packages.{name}.version", m[2], m.start(), m.end()
 
 
 def _gpus(clause: str) -> Iterator[Item]:

@@ -279,6 +279,24 @@ def ram(entry: Entry) -> bool:
     return found is not None
 
 
+def unsloth(line: Line, notebook: Notebook) -> bool:
+    """unsloth's banner: "Torch: 2.6.0+cu124. CUDA: 7.5. CUDA Toolkit: 12.4." names the capability "CUDA"."""
+    banner = _UNSLOTH.search(line.text)
+    if banner is None:
+        return False
+    notebook.saw("unsloth")
+    for path, value in torch_facts(banner[1].rstrip(".")):
+        notebook.add(path, value, line, "unsloth", Source.DUMP)
+    notebook.add("gpus.*.compute_capability", banner[2], line, "unsloth", Source.DUMP)
+    notebook.add("torch.cuda", banner[3], line, "unsloth", Source.DUMP)
+    return True
+
+
+_UNSLOTH = re.compile(
+    r"(?:Pyt|T)orch\s?[:=] (\d[\w.+]{2,40}?)\.? CUDA ?[:=] ?(\d{1,2}\.\d)\. CUDA Toolkit ?[:=] ?(\d{1,2}\.\d)"
+)
+
+
 def hub(entry: Entry) -> bool:
     """huggingface_hub's version."""
     return package(entry, "huggingface-hub")

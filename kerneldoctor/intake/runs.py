@@ -27,6 +27,11 @@ _MISSING_LIBRARY = re.compile(
 _NEEDS_VERSION = re.compile(
     r"version [`'](GLIBC|GLIBCXX|CXXABI)_([\d.]{3,12})'? not found(?: \(required by ([^)]{1,400})\))?"
 )
+_FOUND = re.compile(r"\bbut found ([A-Za-z][\w.-]{1,40})==(\d[\w.+]{0,30})")
+_TOOLKIT = (
+    re.compile(r"[Ii]nstalled CUDA version (\d{1,2}\.\d) does not match the version torch was compiled with (\d{1,2}\.\d)"),
+    re.compile(r"detected CUDA version \((\d{1,2}\.\d)\) mismatches the version that was used to compile\s+PyTorch \((\d{1,2}\.\d)\)"),
+)
 _TOO_OLD = re.compile(r"found version (\d{4,6})\)")
 _CAPABILITY = re.compile(
     r"(?:Found GPU\s?\d+ )?((?:NVIDIA |Tesla |GeForce )?[\w][\w -]{2,50}?) (?:which is of|with) (?:cuda|CUDA) capability (?:sm_(\d{1,3})|(\d{1,2}\.\d))"
@@ -76,6 +81,13 @@ def read(line: Line, notebook: Notebook) -> bool:
         _needs(needs, line, notebook)
     if (capable := _CAPABILITY.search(text)) or "capabilit" in line.low:
         _capability(capable, line, notebook)
+    if "but found" in line.low and (there := _FOUND.search(text)):
+        notebook.add(f"packages.{normalise(there[1])}.version", there[2].rstrip("."), line, KIND, Source.RUN)
+    if "match" in line.low:
+        for pattern in _TOOLKIT:
+            if both := pattern.search(text):
+                notebook.add("toolkit.nvcc_version", both[1], line, KIND, Source.RUN)
+                notebook.add("torch.cuda", both[2], line, KIND, Source.RUN)
     if "too old" in line.low and (old := _TOO_OLD.search(text)):
         number = int(old[1])
         notebook.add("driver.cuda", f"{number // 1000}.{number % 1000 // 10}", line, KIND, Source.RUN)
@@ -234,7 +246,7 @@ def _backend(name: str, line: Line, notebook: Notebook) -> None:
         notebook.add("torch.backend", "rocm", line, "kernels", Source.RUN)
 
 
-CUES = ("packages", ".so", ".pyd", "undefined symbol", "undefined", "import ", "glibc", "capabilit", "too old")
+CUES = ("packages", ".so", ".pyd", "undefined symbol", "undefined", "import ", "glibc", "capabilit", "too old", "but found", "match")
 RECOGNISER = Recogniser("traces", CUES, read)
 LIBRARY = Recogniser("missing library", ("cannot open",), library)
 ARCHS = Recogniser("arch list", ("'sm_",), arch_list)

@@ -23,12 +23,12 @@ _CUT_ROW = re.compile(
 _MEMORY = re.compile(r"\d{1,7}MiB\s*/\s*(\d{1,7})MiB")
 _MIG = re.compile(r"\|\s*(Enabled|Disabled)\*?\s*\|")
 _LISTED = re.compile(
-    r"\s*(?:[-*]\s*)?(?:\[\d\]\s*)?GPU[\s#]{0,2}([\d,\s-]{1,60}?)\s*(\(CUDA order\))?\s*[:=]\s*(\S.{0,160})$"
+    r"\s*(?:[-*]\s*)?(?:\[\d\]\s*)?GPU[\s#]{0,2}(\d[\d,\s-]{0,60}?)\s*(\(CUDA order\))?\s*[:=]\s*(\S.{0,160})$"
 )
 _MIG_DEVICE = re.compile(r"\s*MIG\s+(\d\w*\.\d+gb\S*)\s+Device\s+(\d+)", re.IGNORECASE)
 _GPU_CAPABILITY = re.compile(r"\s*GPU\s*([\d,]{1,60})\s+Compute Capability\s*:\s*(\d{1,2}\.\d)")
 _CSV = re.compile(
-    r"(?:(\d{1,2}), ?)?((?:NVIDIA|Tesla|GeForce|Quadro|TITAN|A100|H100)[^,|]{2,50}),(?: ?[^,|]{1,60},){0,6} ?[^,|]{1,60}"
+    r"\s*(?:(\d{1,2}), ?)?((?:NVIDIA|Tesla|GeForce|Quadro|TITAN|A100|H100)[^,|]{2,50}),(?: ?[^,|]{1,60},){0,6} ?[^,|]{1,60}"
 )
 _NOT_FOUND = ("no devices were found", "no devices found")
 _NVML_ERRORS = {
@@ -76,7 +76,7 @@ def read(line: Line, notebook: Notebook) -> bool:
         return True
     if listed := _LISTED.match(line.text):
         return _listed(listed, line, notebook)
-    if (csv := _CSV.search(line.text)) and products(csv[2]) and ", " in line.text:
+    if (csv := _CSV.match(line.text)) and products(csv[2]) and ", " in line.text:
         return _csv(csv, line, notebook)
     return False
 
@@ -184,6 +184,7 @@ def _indexes(text: str) -> list[int]:
 def _listed(listed: re.Match[str], line: Line, notebook: Notebook) -> bool:
     """ "GPU 0: NVIDIA H100 80GB HBM3 (UUID: …)", "GPU 0 (CUDA order): NVIDIA B200 | SM100 | …"."""
     name, *rest = listed[3].split(" | ")
+    name = re.split(r"\s{2,}|\.\.\.|,? \d+ ?MiB", name)[0]
     name = re.sub(r"\s*\((?:UUID|sm|SM|cc|compute).{0,80}$|\s+Compute Capability.{0,40}$", "", name).strip(" ,.`*")
     if not products(name) and not name.startswith(("NVIDIA", "AMD", "Intel")):
         return False
@@ -198,7 +199,8 @@ def _listed(listed: re.Match[str], line: Line, notebook: Notebook) -> bool:
     for index in _indexes(listed[1]):
         notebook.context["gpu"] = str(index)
         place = f"gpus.{index}"
-        notebook.add(f"{place}.name", name, line, kind, source)
+        if name not in ("NVIDIA", "NVIDIA GeForce", "NVIDIA GeForce RTX"):  # cut short, as nvidia-smi does
+            notebook.add(f"{place}.name", name, line, kind, source)
         notebook.add(f"{place}.vendor", vendor(name) or "nvidia", line, kind, source)
         for part in (*rest, listed[3] if "apab" in listed[3] else ""):
             if cap := (capability(part) if re.search(r"sm|capab", part, re.IGNORECASE) else None):

@@ -45,12 +45,12 @@ def says_missing(text: str) -> bool:
 def version(text: str) -> str | None:
     """The first version in a value."""
     found = VERSION.search(text)
-    return found[1] if found else None
+    return found[1].rstrip("._-") if found else None
 
 
 def versions(text: str) -> list[str]:
     """Every different version in a value."""
-    return list(dict.fromkeys(found[1] for found in VERSION.finditer(text)))
+    return list(dict.fromkeys(found[1].rstrip("._-") for found in VERSION.finditer(text)))
 
 
 def driver(text: str) -> str | None:
