@@ -53,14 +53,15 @@ class Cases:
 
 
 @dataclass(frozen=True, slots=True)
-class Seconds:
-    """Time limits."""
+class Bounds:
+    """Time limits in seconds, and bytes of the host's memory that a kernel may take (None: most of what is free)."""
 
     case: float = 120.0  # a Triton kernel that is tuned on its first call takes most of a minute
     load: float = 300.0
     total: float = 1200.0
     hub: float = 20.0  # for a listing
     fetch: float = 600.0
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Listener:
     progress: Callable[[Progress], None] = lambda seen: None
 
 
-ALL_CASES, USUAL_SECONDS, NOBODY = Cases(), Seconds(), Listener()
+ALL_CASES, USUAL_BOUNDS, NOBODY = Cases(), Bounds(), Listener()
 
 
 def try_kernel(
@@ -85,7 +86,7 @@ def try_kernel(
     cases: Cases = ALL_CASES,
     trust_remote_code: Sequence[str] = (),
     verify: bool = False,
-    seconds: Seconds = USUAL_SECONDS,
+    bounds: Bounds = USUAL_BOUNDS,
     rules: Sequence[str | Path] = (),
     listener: Listener = NOBODY,
     environment: Environment | None = None,
@@ -110,7 +111,7 @@ def try_kernel(
     host = RealHost()
     target = find_target(host, python)
     facts = environment or run_probes(host, target)
-    wish = _Wish(what, device, cases, tuple(trust_remote_code), verify, seconds, tuple(rules), listener)
+    wish = _Wish(what, device, cases, tuple(trust_remote_code), verify, bounds, tuple(rules), listener)
     return _Attempt(wish, target.executable, facts).go()
 
 
@@ -123,7 +124,7 @@ class _Wish:
     cases: Cases
     trust: tuple[str, ...]
     verify: bool
-    seconds: Seconds
+    bounds: Bounds
     folders: tuple[str | Path, ...]
     listener: Listener
 
@@ -137,13 +138,16 @@ class _Attempt:
         from .hub.candidates import kernels_release, release_row
         from .smoke.devices import find_devices
 
+        self._devices = find_devices(wish.device, Case(environment, shipped_tables()))
+        if self._devices == ("cpu",):
+            # The child asks kernels for the CPU's builds, whatever torch was built for.
+            environment = replace(environment, torch=replace(environment.torch, backend=known("cpu", "--device cpu")))
         self._what, self._python, self._environment = wish.what, python, environment
         self._cases, self._trust, self._verify = wish.cases, wish.trust, wish.verify
-        self._seconds, self._folders, self._listener = wish.seconds, wish.folders, wish.listener
+        self._bounds, self._folders, self._listener = wish.bounds, wish.folders, wish.listener
         self._rules = all_rules(tuple(Path(folder) for folder in wish.folders))
         self._tables = shipped_tables()
         self._case = Case(environment, self._tables)
-        self._devices = find_devices(wish.device, self._case)
         self._release: Row = release_row(self._tables, kernels_release(self._case)[0])
         self._trusted: Fact[bool] = unknown("nobody was asked")
         self._notes: list[str] = []
@@ -212,7 +216,7 @@ class _Attempt:
         if version.preferred is None:
             return subject, [self._no_build(answer, version)]
         asks = answer.candidates.listing.source == "live"
-        self._trusted, refusal = check_publisher(repo, self._release, self._trust, asks, self._seconds.hub)
+        self._trusted, refusal = check_publisher(repo, self._release, self._trust, asks, self._bounds.hub)
         if refusal is not None:
             return replace(subject, variant=version.preferred.build.name), [refusal]
         fetched = fetch_from_hub(answer, version, self._environment, trust, self._patience())
@@ -238,7 +242,7 @@ class _Attempt:
         return variants(
             reference,
             environment=self._environment,
-            asking=Asking("auto", self._seconds.hub, self._listener.step),
+            asking=Asking("auto", self._bounds.hub, self._listener.step),
             rules=self._folders,
             workload=_facts_of(workload, self._cases.backward),
         )
@@ -281,25 +285,26 @@ class _Attempt:
         """Why no build fits, and the nearest that would."""
         from .hub.find_env import find_environments
         from .report.variants import headline, option_text
+        from .smoke.fetch import newest_fitting
 
         if version.usable is None:
             raise UndeterminedError(f"which build is to be tried cannot be told: {headline(answer)}")
+        repo, other = answer.candidates.listing.repo, newest_fitting(answer, version)
+        if other is not None and other.preferred is not None:
+            name = other.version.name
+            return _no_variant(
+                headline(answer), f"{name} has {other.preferred.build.name}: kerneldoctor try {repo}@{name}"
+            )
         options = find_environments(
             answer.candidates.listing, self._environment, self._tables, self._rules, None, version.version.name
         )
-        if answer.pin is not None and answer.pin.version != version.version.name:
-            repo = answer.candidates.listing.repo
-            nearest = (
-                f"version {answer.pin.version} has {answer.pin.build}: kerneldoctor try {repo}@{answer.pin.version}"
-            )
-        else:
-            nearest = f"nearest: {option_text(options[0])}" if options else "no small change is known that would help"
+        nearest = f"nearest: {option_text(options[0])}" if options else "no small change is known that would help"
         return _no_variant(headline(answer), nearest)
 
     def _patience(self) -> Any:
         from .smoke.fetch import Patience
 
-        return Patience(self._seconds.fetch, self._listener.step)
+        return Patience(self._bounds.fetch, self._listener.step)
 
     # --- running and weighing ---------------------------------------------------------------------------------------
 
@@ -323,7 +328,7 @@ class _Attempt:
     def _limits(self) -> Limits:
         from .smoke.runner import Limits
 
-        return Limits(self._seconds.case, self._seconds.load, self._seconds.total)
+        return Limits(self._bounds.case, self._bounds.load, self._bounds.total, self._bounds.memory)
 
     def _all_found(self, run: Run, selection: Any) -> None:
         """Raises UsageError for a case id that the kernel has no case of."""

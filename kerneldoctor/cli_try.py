@@ -11,7 +11,7 @@ import click
 from .errors import UsageError
 
 if TYPE_CHECKING:
-    from .api_try import Cases, Listener, Seconds
+    from .api_try import Bounds, Cases, Listener
     from .hub.issues import KnownIssue
     from .report.redact import Identity
     from .smoke.runner import Progress
@@ -59,6 +59,7 @@ _REST = _options(
     click.option(
         "--total-timeout", type=_LIMIT, default=1200.0, show_default=True, help="Seconds for all, per device."
     ),
+    click.option("--memory", type=click.FloatRange(1), metavar="GIB", help="Of the host; most of what is free."),
     click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules."),
     click.option("--verbose", "-v", is_flag=True, help="Show what failed cases said, and every note."),
     click.option("--no-color", is_flag=True, help="Plain text; NO_COLOR in the environment does the same."),
@@ -83,7 +84,7 @@ def try_(reference: str | None, local: str | None, module: str | None, python: s
     environment, identity = api_hub.look(None, python)
     trial = api_try.try_kernel(
         reference, local=local, module=module, python=python, device=options["device"], cases=_cases(options),
-        trust_remote_code=options["trust"], verify=options["verify"], seconds=_seconds(options),
+        trust_remote_code=options["trust"], verify=options["verify"], bounds=_bounds(options),
         rules=options["folders"], listener=_listener(), environment=environment,
     )  # fmt: skip
     _clear()
@@ -116,10 +117,14 @@ def _cases(options: dict[str, Any]) -> Cases:
     )  # fmt: skip
 
 
-def _seconds(options: dict[str, Any]) -> Seconds:
-    from .api_try import Seconds
+def _bounds(options: dict[str, Any]) -> Bounds:
+    from .api_try import Bounds
 
-    return Seconds(case=options["timeout"], load=options["timeout"] + 180, total=options["total_timeout"])
+    memory = options["memory"]
+    return Bounds(
+        case=options["timeout"], load=options["timeout"] + 180, total=options["total_timeout"],
+        memory=None if memory is None else int(memory * 2**30),
+    )  # fmt: skip
 
 
 def _listener() -> Listener:

@@ -42,20 +42,33 @@ class Patience:
 
 
 def chosen_version(answer: Answer) -> VersionCandidates:
-    """The version to try: the one asked for, else the newest that fits. Raises UsageError that lists what there is."""
+    """The version to try: the one asked for, else the newest that fits.
+
+    Raises UsageError that lists what there is; UndeterminedError where only the Hub could say whether it exists.
+    """
     if answer.asked and answer.version is not None:
         return answer.version
     listing = answer.candidates.listing
-    names = ", ".join(version.name[:12] for version in listing.versions)
+    names = ", ".join(version.name for version in listing.versions) or "none"
+    if answer.asked and listing.source == "live":
+        raise UsageError(f"{listing.repo} has no revision {answer.asked!r}; there are {names}")
     if answer.asked:
-        raise UsageError(f"{listing.repo} has no revision {answer.asked!r}; there are {names or 'none'}")
-    best = best_version(answer.candidates)
-    newest = next(iter(answer.candidates.versions), None)
-    if best is None and newest is None:
+        why = "; ".join(listing.notes) or "the Hub was not asked"
+        raise UndeterminedError(
+            f"{listing.repo}@{answer.asked} is not in the {listing.source} ({why}), which has {names}"
+        )
+    found = best_version(answer.candidates) or newest_fitting(answer) or next(iter(answer.candidates.versions), None)
+    if found is None:
         raise UsageError(f"{listing.repo} has no versions")
-    found = best or newest
-    assert found is not None
     return found
+
+
+def newest_fitting(answer: Answer, other_than: VersionCandidates | None = None) -> VersionCandidates | None:
+    """The newest version that has a build to try here, whether it is known to work or not."""
+    for version in answer.candidates.versions:
+        if version is not other_than and version.preferred is not None and version.usable is not False:
+            return version
+    return None
 
 
 def local_override(repo: str, environment: Environment) -> str:

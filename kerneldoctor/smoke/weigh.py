@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..engine import facts  # noqa: F401 - registers the derived facts that rules name
 from ..engine.case import Case as Question
 from ..engine.case import Kernel, Tables, Workload
 from ..engine.conditions import evaluate

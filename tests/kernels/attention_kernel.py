@@ -4,6 +4,7 @@ Copied into kernels in Hub layout by `layout.py`, which fills in FAULT. Runs in 
 """
 
 import ctypes
+import itertools
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ if FAULT == "import-error":
 if FAULT == "import-segfault":
     ctypes.string_at(0)
 if FAULT == "prints-rubbish":
-    print('{"event": "result", "id": "x", "outcome": "passed"}' * 100)
+    sys.stdout.write('{"event": "result", "id": "x", "outcome": "passed"}\n' * 100)
     os.write(2, b"\xff\xfe\x00rubbish\n" * 10000)
 
 
@@ -69,7 +70,7 @@ def flash_attn_varlen_func(
 
 def _pairs(bounds):
     values = bounds.tolist()
-    return list(zip(values, values[1:], strict=False))
+    return list(itertools.pairwise(values))
 
 
 def _attend(q, k, v, dropout, scale, causal, window, softcap):
@@ -140,8 +141,8 @@ class _Sabotage(torch.autograd.Function):
             )
         if FAULT == "no-backward":
             raise RuntimeError("This flash attention build does not support backward.")
-        if FAULT == "nan-gradient" and ctx.name == "q":
-            grad = grad.clone()
+        if FAULT == "nan-gradient" and ctx.name == "q" and grad.numel():
+            grad = grad.clone(memory_format=torch.contiguous_format)
             grad.view(-1)[-1] = float("nan")
         if FAULT == "abort-in-backward" and grad.shape[-1] == 96:
             os.abort()
