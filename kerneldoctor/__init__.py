@@ -3,10 +3,8 @@
 `import kerneldoctor` is cheap: what is behind a name is imported when the name is first used.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+# Nothing is imported here, not even from the standard library: under `python -m` the current folder still comes first.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .api import scan
     from .api_try import try_kernel

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import __version__
 from .environment import Environment
 from .errors import EnvironmentFileError, ProbeError, UsageError
+from .files import write_text as write_text
 from .report.model import Ignore, Report, build_report
 from .values import dataclass
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from .engine.model import Rule
     from .host import Host, RecordedHost
     from .report.redact import Identity
-
-ENV_LIMIT = 64 * 1024 * 1024  # bytes of a file that a user names; a whole report has well below one MiB
 
 
 def scan(
@@ -115,23 +114,6 @@ def usual_kernels(environment: Environment) -> tuple[str, ...]:
     return ("flash_attention_2",) if all(fact.is_known for fact in both) else ()
 
 
-def write_text(path: str, text: str) -> None:
-    """Write a file the user named, whole or not at all. Raises UsageError where it cannot be written."""
-    target = Path(path).resolve()
-    scratch = target.with_name(f".{target.name}.part")
-    try:
-        if target.exists() and not target.is_file():  # a device or pipe such as /dev/stderr
-            target.write_text(text, "utf-8")
-            return
-        try:
-            scratch.write_text(text, "utf-8")
-            scratch.replace(target)
-        finally:
-            scratch.unlink(missing_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
-
-
 def _facts(
     python: str | None, deep: bool, env: str | Environment | None, capture: str | None, replay: str | None, redact: bool
 ) -> tuple[Environment, Identity]:
@@ -209,15 +191,12 @@ def _load_recorded(path: str) -> RecordedHost:
 
 
 def _load_json(path: str, what: str) -> Any:
-    from .host import load_json
+    from .files import read_json
 
-    source = "/dev/stdin" if path == "-" else path
     try:
-        if Path(source).is_file() and Path(source).stat().st_size > ENV_LIMIT:
-            raise EnvironmentFileError(f"{path}: larger than {ENV_LIMIT // 2**20} MiB, this is not {what}")
-        return load_json(source)
-    except OSError as error:
-        raise EnvironmentFileError(f"cannot read {path}: {error.strerror or error}") from None
+        return read_json(path, what)
+    except UsageError as error:
+        raise EnvironmentFileError(str(error)) from None
 
 
 def _judge(environment: Environment, rules: tuple[Rule, ...], ignores: list[Ignore], today: datetime.date) -> Report:

@@ -11,35 +11,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from .errors import EnvironmentFileError, ProbeError
+from .processes import OUTPUT_LIMIT as OUTPUT_LIMIT
+from .processes import CommandResult as CommandResult
+from .processes import run_command
 from .values import dataclass
 
 CAPTURE_SCHEMA = "kerneldoctor.capture/1"
 READ_LIMIT = 4 * 1024 * 1024  # bytes; metadata and version files are far smaller, a hostile one is not read whole
-OUTPUT_LIMIT = 1024 * 1024  # bytes of a command's output that are kept
-
-
-@dataclass(frozen=True, slots=True)
-class CommandResult:
-    """What a command answered. `trouble` says why there is no exit code."""
-
-    code: int | None
-    stdout: str
-    stderr: str
-    trouble: Literal["", "missing", "denied", "timeout"] = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether it ran and exited with 0."""
-        return self.code == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,20 +145,7 @@ class RealHost:
 
     def run(self, argv: tuple[str, ...], timeout: float, env: Mapping[str, str] | None = None) -> CommandResult:
         """See Host. The program gets its own session, so that a hanging one dies with its children."""
-        try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**os.environ, "LC_ALL": "C", **(env or {})},
-                start_new_session=True,
-            )
-        except FileNotFoundError:
-            return CommandResult(None, "", "", "missing")
-        except (OSError, ValueError) as error:
-            return CommandResult(None, "", _reason(error, argv[0]), "denied")
-        return _collect(process, timeout)
+        return run_command(argv, timeout, env)
 
     def observe(self, kind: str, key: str, look: Callable[[], Any]) -> Any:
         """See Host."""
@@ -183,48 +154,6 @@ class RealHost:
     def now(self) -> float:
         """See Host."""
         return time.time()
-
-
-def _collect(process: subprocess.Popen[bytes], timeout: float) -> CommandResult:
-    """Read both pipes to their limits, then stop waiting: a process stuck in the kernel cannot even be killed."""
-    kept: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
-
-    def drain(name: str, pipe: Any) -> None:
-        # Reads on past the limit, so that the program does not block on a full pipe.
-        with pipe:
-            for chunk in iter(lambda: pipe.read1(65536), b""):
-                room = OUTPUT_LIMIT - len(kept[name])
-                kept[name] += chunk[: max(room, 0)]
-
-    readers = [
-        threading.Thread(target=drain, args=(name, pipe), daemon=True)
-        for name, pipe in (("out", process.stdout), ("err", process.stderr))
-    ]
-    # Popen.wait(timeout) sleeps up to 50 ms between its looks: a thread that waits for real is told at once.
-    waiter = threading.Thread(target=process.wait, daemon=True)
-    for thread in (*readers, waiter):
-        thread.start()
-    end = time.monotonic() + timeout
-    waiter.join(timeout)
-    code = process.returncode
-    trouble: Literal["", "timeout"] = "timeout" if code is None else ""
-    _kill_group(process)
-    for reader in readers:
-        reader.join(max(0.1, end - time.monotonic()) if trouble == "" else 0.1)
-    text = {name: bytes(data).decode("utf-8", "replace") for name, data in kept.items()}
-    return CommandResult(code, text["out"], text["err"], trouble)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End what the program left behind in its session."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-    try:
-        process.wait(0.2)
-    except subprocess.TimeoutExpired:
-        return
 
 
 def _reason(error: Exception, path: str) -> str:
@@ -367,23 +296,6 @@ class RecordedHost:
         if "trouble" in entry:
             raise ProbeError(entry["trouble"])
         return entry["is"]
-
-
-def load_capture(path: str) -> RecordedHost:
-    """A recorded machine from a file. Raises EnvironmentFileError with one clear line."""
-    return RecordedHost(load_json(path))
-
-
-def load_json(path: str) -> Any:
-    """A JSON file that the user named. Raises EnvironmentFileError with one clear line."""
-    try:
-        return json.loads(Path(path).read_text("utf-8"))
-    except OSError as error:
-        raise EnvironmentFileError(f"cannot read {path}: {error.strerror or error}") from None
-    except json.JSONDecodeError as error:
-        raise EnvironmentFileError(f"{path}:{error.lineno}: not JSON ({error.msg}); is the file cut off?") from None
-    except (UnicodeDecodeError, RecursionError):
-        raise EnvironmentFileError(f"{path}: not a JSON text in UTF-8") from None
 
 
 def _as_list(info: PathInfo) -> list[Any]:

@@ -67,56 +67,6 @@ def test_ignore_entries(text: str, expected: Ignore | None) -> None:
         assert api.parse_ignore(text) == expected
 
 
-class TestWriteText:
-    def test_replaces_the_whole_file_and_leaves_no_scratch(self, tmp_path: Path) -> None:
-        target = tmp_path / "report.json"
-        target.write_text("old")
-        api.write_text(str(target), "new")
-        assert target.read_text() == "new"
-        assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
-
-    def test_follows_a_link(self, tmp_path: Path) -> None:
-        (tmp_path / "link").symlink_to(tmp_path / "real")
-        api.write_text(str(tmp_path / "link"), "text")
-        assert (tmp_path / "link").is_symlink()
-        assert (tmp_path / "real").read_text() == "text"
-
-    def test_a_new_file_has_the_usual_rights(self, tmp_path: Path) -> None:
-        old = os.umask(0o022)
-        try:
-            api.write_text(str(tmp_path / "report.txt"), "x")
-        finally:
-            os.umask(old)
-        assert stat.S_IMODE((tmp_path / "report.txt").stat().st_mode) == 0o644
-
-    def test_what_was_there_survives_a_failure(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        target = tmp_path / "report.json"
-        target.write_text("old")
-
-        def full(self: Path, text: str, encoding: str) -> int:
-            with open(self, "w", encoding=encoding) as file:
-                file.write(text[:1])
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(Path, "write_text", full)
-        with pytest.raises(UsageError, match=r"cannot write .*report.json: No space left on device"):
-            api.write_text(str(target), "new")
-        assert target.read_text() == "old"
-        assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
-
-    def test_a_device_is_written_not_replaced(self) -> None:
-        api.write_text("/dev/null", "x")
-        assert Path("/dev/null").is_char_device()
-
-
-def test_an_enormous_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "env.json"
-    with path.open("wb") as file:
-        file.truncate(api.ENV_LIMIT + 1)
-    with pytest.raises(EnvironmentFileError, match="larger than 64 MiB"):
-        api.load_environment(str(path))
-
-
 def test_environment_and_report_are_both_read(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     for document in (HEALTHY.to_json(), kerneldoctor.scan(env=HEALTHY, redact=False).to_json()):

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from ..errors import ProbeError, UsageError
 from ..host import CommandResult, Host
+from ..processes import NOT_FROM_HERE
 from .scene import Target
 
 TIME_LIMIT = 5.0  # seconds; a cold interpreter on a network file system takes one or two
@@ -22,8 +23,17 @@ _MARK = "kerneldoctor-interpreter "  # sitecustomize and .pth files may print li
 # Runs under any Python, 2.7 included, so that an old one is named instead of failing with a syntax error.
 # Debian's default scheme points to /usr/local, where no headers are; Triton corrects it in the same way:
 # https://github.com/triton-lang/triton/blob/main/python/triton/runtime/build.py
-_SCRIPT = f"""
-import json, sys
+# What PYTHONPATH puts on the path counts as an answer; but nothing of ours is imported from the current folder, which
+# is there as well where somebody wrote PYTHONPATH=$PYTHONPATH:/more while it was empty.
+_SCRIPT = f"""{NOT_FROM_HERE}
+path = list(sys.path)
+try:
+    from posix import getcwd
+    here = getcwd()
+except Exception:
+    here = ""
+sys.path[:] = [p for p in path if p not in ("", ".", here)]
+import json
 try:
     import sysconfig
     scheme = getattr(sysconfig, "get_default_scheme", getattr(sysconfig, "_get_default_scheme", None))()
@@ -43,7 +53,7 @@ sys.stdout.write("\\n{_MARK}" + json.dumps(dict(
     executable=sys.executable,
     version=list(sys.version_info),
     prefix=sys.prefix,
-    sys_path=[p for p in sys.path if p],
+    sys_path=[p for p in path if p],
 )) + "\\n")
 """
 
@@ -79,18 +89,33 @@ def _describe_self() -> dict[str, Any]:
         "include": sysconfig.get_path("include", "posix_prefix" if scheme == "posix_local" else scheme),
         "prefix": sys.prefix,
         "base_prefix": sys.base_prefix,
-        "sys_path": _own_path(sys.path, sys.argv[0] if sys.argv else "", sys.flags.safe_path),
+        "sys_path": _own_path(sys.path, sys.argv[0] if sys.argv else "", sys.flags.safe_path or _cleaned()),
         "is_self": True,
     }
 
 
+def _cleaned() -> bool:
+    """Whether `python -m kerneldoctor` runs, which has taken the current folder off the path already."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name == f"{__name__.partition('.')[0]}.__main__"
+
+
 def _own_path(path: Sequence[str], script: str, safe: bool) -> list[str]:
     """`sys.path` without the entry that Python puts first for the running script, `-m` or `-c`."""
+    if path and not path[0] and not safe:  # -c; an empty entry further on is one of PYTHONPATH
+        return [p for p in path if p]
     entries = [p for p in path if p]
-    started_from = {os.path.dirname(os.path.realpath(script)), os.getcwd()}
+    started_from = {os.path.dirname(os.path.realpath(script)), _here()}
     if entries and not safe and os.path.realpath(entries[0]) in started_from:
         return entries[1:]
     return entries
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # the folder is gone
+        return ""
 
 
 def _program(host: Host, python: str) -> str:
@@ -104,14 +129,18 @@ def _program(host: Host, python: str) -> str:
     if kind == "missing":
         raise UsageError(f"--python {python}: no such file; give the path of a Python interpreter")
     if kind == "file":
-        return os.path.abspath(path)
+        return _absolute(path)
     if kind == "other":
         raise UsageError(f"--python {python}: no regular file; give the path of a Python interpreter")
     for inside in ("bin/python", "bin/python3", "Scripts/python.exe"):
         candidate = os.path.join(path, inside)
         if _kind(host, candidate) == "file":
-            return os.path.abspath(candidate)
+            return _absolute(candidate)
     raise UsageError(f"--python {python}: a folder without bin/python; give the path of a Python interpreter")
+
+
+def _absolute(path: str) -> str:
+    return path if os.path.isabs(path) else os.path.join(_here(), path)
 
 
 def _kind(host: Host, path: str) -> str:

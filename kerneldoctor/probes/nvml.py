@@ -11,7 +11,8 @@ from dataclasses import field
 from typing import Any
 
 from ..errors import ProbeError
-from ..host import CommandResult, Host, RealHost
+from ..host import CommandResult, Host
+from ..processes import run_command
 from ..values import dataclass
 
 TIME_LIMIT = 3.0  # seconds; NVML answers in 0.2 s on a healthy machine with 8 GPUs
@@ -75,8 +76,8 @@ def ask_nvml(host: Host, library: str = "") -> NvmlAnswer:
 
 def _run_child(library: str) -> dict[str, Any]:
     child = os.path.join(os.path.dirname(__file__), "nvml_child.py")
-    # RealHost: the answer is recorded as this one observation, not as a command with this machine's paths.
-    result = RealHost().run((sys.executable, "-I", "-S", child, _binding_folder(), library), TIME_LIMIT)
+    # Not by the host: the answer is recorded as this one observation, not as a command with this machine's paths.
+    result = run_command((sys.executable, "-I", "-S", child, _binding_folder(), library), TIME_LIMIT)
     return {"lines": result.stdout.splitlines(), **_ending(result)}
 
 

@@ -6,20 +6,19 @@ Parent side: imports no torch. A local file is read without network and without 
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import UndeterminedError, UsageError
+from ..processes import NOT_FROM_HERE, run_command
 
 _LIMIT = 4 * 1024 * 1024  # bytes
 _MARK = "kerneldoctor-config "
 # Asked in a process of its own: transformers takes seconds to import, and a config may bring code.
-_SCRIPT = f"""
-import json, sys
+_SCRIPT = f"""{NOT_FROM_HERE}
+import json
 from transformers import AutoConfig
 config = AutoConfig.from_pretrained(sys.argv[1])
 sys.stdout.write("\\n{_MARK}" + sys.argv[2] + json.dumps(config.to_dict(), default=str) + "\\n")
@@ -57,19 +56,15 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 def _ask(model: str, python: str, timeout: float) -> Mapping[str, Any]:
     nonce = secrets.token_hex(8)
-    try:
-        done = subprocess.run(
-            [python, "-c", _SCRIPT, model, nonce], capture_output=True, timeout=timeout, check=False,
-            env={**os.environ, "TRANSFORMERS_VERBOSITY": "error"},
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise UndeterminedError(f"--model {model}: transformers gave no config within {timeout:g} s") from None
-    for line in done.stdout.decode("utf-8", "replace").splitlines():
+    done = run_command((python, "-c", _SCRIPT, model, nonce), timeout, {"TRANSFORMERS_VERBOSITY": "error"})
+    if done.trouble == "timeout":
+        raise UndeterminedError(f"--model {model}: transformers gave no config within {timeout:g} s")
+    for line in done.stdout.splitlines():
         if line.startswith(_MARK + nonce):
             found = json.loads(line.removeprefix(_MARK + nonce))
             return found if isinstance(found, dict) else {}
-    said = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    why = said[-1][:300] if said else f"exit code {done.returncode}"
+    said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    why = said[-1][:300] if said else done.trouble or f"exit code {done.code}"
     raise UndeterminedError(f"--model {model}: transformers gave no config: {why}")
 
 

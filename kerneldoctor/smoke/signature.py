@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import secrets
-import subprocess
 from pathlib import Path
 
 from ..errors import UndeterminedError
+from ..processes import NOT_FROM_HERE, run_command
 from .trial import Refusal
 
 _MARK = "kerneldoctor-signature "
-_SCRIPT = f"""
-import json, pathlib, sys
+_SCRIPT = f"""{NOT_FROM_HERE}
+import json, pathlib
 from kernels.verify import verify_variant
 found = verify_variant(pathlib.Path(sys.argv[1]))
 said = {{"kind": type(found).__name__, "reason": str(getattr(found, "reason", "") or "")}}
@@ -38,17 +38,14 @@ def check_signature(folder: Path, python: str, timeout: float = 60.0) -> Refusal
     Raises UndeterminedError where it cannot be checked (no network, kernels without `kernels.verify`).
     """
     nonce = secrets.token_hex(8)
-    try:
-        done = subprocess.run(
-            [python, "-c", _SCRIPT, str(folder), nonce], capture_output=True, timeout=timeout, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise UndeterminedError(f"the signature could not be checked within {timeout:g} s") from None
-    for line in done.stdout.decode("utf-8", "replace").splitlines():
+    done = run_command((python, "-c", _SCRIPT, str(folder), nonce), timeout)
+    if done.trouble == "timeout":
+        raise UndeterminedError(f"the signature could not be checked within {timeout:g} s")
+    for line in done.stdout.splitlines():
         if line.startswith(_MARK + nonce):
             return _refusal(json.loads(line.removeprefix(_MARK + nonce)))
-    said = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    raise UndeterminedError(f"the signature cannot be checked: {said[-1][:300] if said else done.returncode}")
+    said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    raise UndeterminedError(f"the signature cannot be checked: {said[-1][:300] if said else done.trouble or done.code}")
 
 
 def _refusal(said: dict[str, str]) -> Refusal | None:

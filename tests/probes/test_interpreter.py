@@ -84,6 +84,33 @@ def test_the_current_folder_is_not_on_the_path_but_pythonpath_is(
     assert path[0] == str(extra)
 
 
+@pytest.mark.parametrize("pythonpath", ["", ":{0}/extra", ".:{0}/extra"])
+def test_nothing_of_the_current_folder_is_run(
+    environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pythonpath: str
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("json", "sysconfig", "posix", "site"):
+        (here / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PYTHONPATH", pythonpath.format(tmp_path))
+    path = find_target(RealHost(), str(environment)).sys_path
+    assert not (tmp_path / "ran").exists()
+    assert (str(here) in path) is bool(pythonpath)  # what PYTHONPATH names counts, even this
+
+
+def test_a_current_folder_that_is_gone_does_no_harm(
+    environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert find_target(RealHost(), None).is_self
+    assert find_target(RealHost(), str(environment)).prefix == str(environment)
+    with pytest.raises(UsageError, match="no such file"):
+        find_target(RealHost(), "venv/bin/python")
+
+
 def test_the_folder_that_python_puts_first_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, scripts = tmp_path / "here", tmp_path / "bin"
     here.mkdir()
@@ -93,6 +120,7 @@ def test_the_folder_that_python_puts_first_is_left_out(tmp_path: Path, monkeypat
     assert own([str(here), "/lib", str(here)], "/x/__main__.py", False) == ["/lib", str(here)]  # -m, and PYTHONPATH
     assert own([str(scripts), "/lib"], str(scripts / "kerneldoctor"), False) == ["/lib"]
     assert own(["", "/lib"], "-c", False) == ["/lib"]
+    assert own(["", str(here), "/lib"], "-c", False) == [str(here), "/lib"]  # -c, and PYTHONPATH
     assert own([str(here), "/lib"], str(scripts / "kerneldoctor"), True) == [str(here), "/lib"]  # python -P
 
 
