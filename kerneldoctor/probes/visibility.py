@@ -98,6 +98,8 @@ def _read_indices(entries: Sequence[str]) -> _Entries:
     indices: list[int] = []
     trailing = ""
     for place, entry in enumerate(entries):
+        if place and _ends_here(entries[place:]):
+            break
         match = _STRTOUL.match(entry)
         if match is None or (match[1] == "-" and int(match[2]) > 0):
             problem = "mig_mixed" if entry.strip().startswith("MIG-") else "invalid_entry"
@@ -113,6 +115,8 @@ def _read_uuids(entries: Sequence[str]) -> _Entries:
     kind = entries[0][:4]
     uuids: list[str] = []
     for place, entry in enumerate(entries):
+        if place and _ends_here(entries[place:]):
+            break
         if entry in uuids:
             return _Entries((), (), "duplicate", ",".join(entries[place:]))
         if not entry.startswith(kind):
@@ -120,6 +124,11 @@ def _read_uuids(entries: Sequence[str]) -> _Entries:
             return _Entries((), tuple(uuids), problem, ",".join(entries[place:]))
         uuids.append(entry)
     return _Entries((), tuple(uuids))
+
+
+def _ends_here(rest: Sequence[str]) -> bool:
+    """Whether only commas follow ("0,"): reading stops there, and nothing that was meant is lost."""
+    return not any(entry.strip() for entry in rest)
 
 
 def _by_index(read: _Entries, gpus: Sequence[CudaGpu] | None, by_pci_bus: bool) -> Selection:

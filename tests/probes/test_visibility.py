@@ -39,6 +39,11 @@ def see(raw: str | None, gpus: list[CudaGpu] | None = None, **more: object) -> S
         ("one,two,3", set(), "invalid_entry", "one,two,3"),
         ('"0,1"', set(), "invalid_entry", '"0,1"'),  # quotes that an env file kept
         ("0,,1", {0}, "invalid_entry", ",1"),
+        ("0,", {0}, "", ""),  # reading stops at nothing, and nothing is lost
+        ("1,2, ,", {1, 2}, "", ""),
+        (",", set(), "invalid_entry", ","),
+        (",0", set(), "invalid_entry", ",0"),
+        ("GPU-0,", {0}, "", ""),
         ("0,9,1", {0}, "out_of_range", "9,1"),
         ("7", set(), "out_of_range", "7"),
         ("0,1,2,1", set(), "duplicate", "1"),
