@@ -147,9 +147,14 @@ class Case:
         """A Case per item of a list fact. Nothing where the list is absent; one unknown item where it is unknown."""
         name, kind = ITEMS[each]
         listed = self.environment.fact(each)
-        values: tuple[object, ...] = listed.value or () if not listed.is_unknown else (_unknown_item(kind, listed),)
+        values: tuple[object, ...] = listed.value or () if not listed.is_unknown else (_unknown_item(kind),)
         for value in values:
             yield Case(self.environment, self.tables, self.kernel, self.workload, name, value)
+
+    def blank_item(self, each: str) -> Case:
+        """A Case about an item of a list of which nothing is known."""
+        name, kind = ITEMS[each]
+        return Case(self.environment, self.tables, self.kernel, self.workload, name, _unknown_item(kind))
 
     def _find(self, path: str) -> _Memo:
         rule = DERIVED.get(path)
@@ -194,7 +199,7 @@ def schema_paths() -> list[str]:
     return paths
 
 
-def _unknown_item(kind: type, listed: Fact[Any]) -> object:
+def _unknown_item(kind: type) -> object:
     with contextlib.suppress(TypeError):
         return kind()
     return kind("?")

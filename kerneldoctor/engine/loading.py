@@ -165,7 +165,7 @@ def _rule(data: Mapping[str, Any], details: Callable[[], Mapping[str, Any]]) -> 
 def _details(data: Mapping[str, Any]) -> Details:
     return Details(
         diagnosis=data.get("diagnosis", ""),
-        symptoms=tuple(Symptom(s["match"], s.get("where", ""), s.get("note", "")) for s in data.get("symptom", ())),
+        symptoms=tuple(Symptom(**symptom) for symptom in data.get("symptom", ())),
         remedies=tuple(_remedy(r) for r in data.get("remedy", ())),
         evidence=tuple(Evidence(e["kind"], e["url"], e.get("says", ""), e["seen"]) for e in data.get("evidence", ())),
         examples=tuple(_example(e) for e in data.get("example", ())),

@@ -11,7 +11,7 @@ from ..environment import Fact
 from ..values import dataclass
 from .case import Case
 from .conditions import BINARY, Truth, deciding, evaluate, leaves, undecided
-from .model import SEVERITIES, Advice, Condition, Finding, Leaf, Remedy, Rule, UsedFact
+from .model import SEVERITIES, Advice, Condition, Finding, Leaf, Remedy, Rule, Tree, UsedFact
 
 _TEMPLATE = re.compile(r"\{([a-z_]+(?:\.[A-Za-z0-9_-]+)+)\}")
 
@@ -45,6 +45,40 @@ def judge(rules: Iterable[Rule], case: Case) -> Judgement:
         elif not found:
             fine.append(rule.id)
     return Judgement(_order(_fold(findings)), tuple(fine), undetermined, tuple(out_of_scope))
+
+
+def judge_told(rule: Rule, case: Case) -> tuple[Truth, tuple[Finding, ...]]:
+    """A rule whose symptom was read in a text: what the facts say of it, and what it finds where they do not deny it.
+
+    Where a list (GPUs, extensions) is empty or unknown, the rule is judged on one item of which nothing is known.
+    """
+    items = (tuple(case.items(rule.each)) or (case.blank_item(rule.each),)) if rule.each else (case,)
+    truths = [(item, evaluate(rule.when, item) if rule.when else None) for item in items]
+    wanted = next((truth for truth in (True, None) if any(t is truth for _, t in truths)), False)
+    if wanted is False:
+        return False, ()
+    found = [_told(rule, item, truth) for item, truth in truths if truth is wanted]
+    return wanted, tuple(found)
+
+
+def _told(rule: Rule, case: Case, truth: Truth) -> Finding:
+    when = rule.when or Tree("all", ())
+    finding = _finding(rule, when, case, truth, _missing(when, case) if rule.when else ())
+    return replace(finding, title=heading(rule.title, case))
+
+
+def heading(template: str, case: Case) -> str:
+    """A title with what is known filled in and the rest left out."""
+
+    def value(match: re.Match[str]) -> str:
+        text = fill(match[0], case)
+        return _UNSAID.get(match[1], "") if text in ("(unknown)", "(none)") else text
+
+    text = _TEMPLATE.sub(value, template)
+    return " ".join(re.sub(r" ?\(\)|: (?=$)|(?<=\s)of (?=is\b)", "", text).split()).replace(" ,", ",")
+
+
+_UNSAID = {"gpu.name": "this GPU", "extension.module": "the extension", "kernel.repo": "the kernel"}
 
 
 def _judge_rule(rule: Rule, when: Condition, case: Case) -> tuple[list[Finding], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any, Generic, Literal, TypeVar
 
 from ..values import dataclass
@@ -43,15 +44,18 @@ Condition = Leaf | Tree
 class Symptom:
     """A pattern over error text.
 
+    A named group of the pattern is a fact that the text tells: `torch__cuda` is torch.cuda.
+
     decisive: only this fault writes that text. telling: it speaks for this fault, others may write it too. hint: words
     of a person about what went wrong, which say nothing without facts.
     """
 
     match: str
-    where: str
-    note: str
+    where: str = ""
+    note: str = ""
     strength: Strength = "telling"
     unless: str = ""  # a pattern that must not stand near the match: the same text by another fault's hand
+    says: Mapping[str, Any] = field(default_factory=dict)  # facts that follow from the text, by path
 
 
 @dataclass(frozen=True, slots=True)

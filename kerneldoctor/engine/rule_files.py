@@ -24,7 +24,7 @@ _RULE_KEYS = {
     "evidence": list, "example": list,
 }  # fmt: skip
 _REQUIRED = ("id", "name", "title", "diagnosis", "severity", "confidence", "component", "added", "review_by")
-_SYMPTOM_KEYS = {"match": str, "where": str, "note": str}
+_SYMPTOM_KEYS = {"match": str, "where": str, "note": str, "strength": str, "unless": str, "says": dict}
 _REMEDY_KEYS = {
     "title": str, "when": dict, "command": str, "pin": str, "snippet": str, "verify": str, "effect": str,
     "undo": str, "note": str,
@@ -38,6 +38,7 @@ _CHOICES = {
     "kind": ("report", "fix", "reproduction", "vendor"),
     "expect": ("fires", "silent", "undetermined", "symptom"),
     "each": ("gpus", "extensions"),
+    "strength": ("decisive", "telling", "hint"),
 }
 
 
@@ -113,7 +114,8 @@ def _check_rule(head: Mapping[str, Any], place: _Place) -> None:
         _check_condition(head["when"], place)
     for symptom in head.get("symptom", ()):
         _check_keys(symptom, _SYMPTOM_KEYS, ("match",), "[[symptom]]", place)
-        _check_pattern(symptom["match"], place)
+        for pattern in (symptom[key] for key in ("match", "unless") if key in symptom):
+            _check_pattern(pattern, place)
     for remedy in head.get("remedy", ()):
         _check_keys(remedy, _REMEDY_KEYS, ("title",), "[[remedy]]", place)
         if "when" in remedy:
@@ -157,8 +159,8 @@ def _check_condition(data: object, place: _Place) -> None:
 
 
 def _check_pattern(pattern: object, place: _Place) -> None:
-    if not isinstance(pattern, str) or len(pattern) > 200:
-        raise place.error("a pattern is a text of at most 200 characters", "match")
+    if not isinstance(pattern, str) or len(pattern) > 300:
+        raise place.error("a pattern is a text of at most 300 characters", "match")
     try:
         re.compile(pattern)
     except re.error as error:

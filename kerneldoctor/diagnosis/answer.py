@@ -1,0 +1,263 @@
+"""From a pasted report to an ordered answer: what it is, how sure, which lines show it, what fact is missing.
+
+Reads no file and prints nothing. It never guesses: what neither the text nor the facts speak for is no answer, and a
+rule that the facts deny is dropped although its words stand in the text.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from .. import intake
+from ..engine import facts as _registered  # noqa: F401 - registers the derived facts that rules name
+from ..engine.case import Case, Kernel, Tables, Workload
+from ..engine.loading import all_rules, shipped_tables
+from ..engine.matching import judge, judge_told
+from ..engine.model import Finding, Rule
+from ..engine.patterns import squeeze
+from ..engine.symptoms import STRENGTHS, Hit, Symptoms
+from ..engine.testimony import testify, testify_kernel, told
+from ..environment import Environment, Fact
+from ..intake.model import Contradiction, Pasted
+from ..intake.text import clean, to_bytes
+from ..values import dataclass
+from .asking import Ask, ask_for
+
+Basis = Literal["text and facts", "text", "facts"]
+_LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
+_OF_STRENGTH = {"decisive": 60, "telling": 40, "hint": 12}
+_OF_SEVERITY = {"error": 0, "warning": -8, "info": -25}
+_FACTS_ALONE = {"error": 28, "warning": 16, "info": 4}
+_SHOWN_LINES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A line of the report."""
+
+    number: int  # from 1
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finding with what the report shows for it."""
+
+    finding: Finding
+    basis: Basis
+    lines: tuple[Shown, ...]
+    subjects: tuple[str, ...]  # GPUs or extensions that it holds for
+    ask: Ask | None  # what would settle it; None where it is settled
+    score: int  # what the order rests on
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """A rule whose words stand in the text, and whose conditions the facts deny."""
+
+    rule: str
+    title: str
+    lines: tuple[Shown, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What came of one report."""
+
+    name: str
+    answers: tuple[Answer, ...]  # best first
+    refuted: tuple[Refuted, ...]
+    environment: Environment
+    kernel: Kernel
+    workload: Workload
+    kinds: tuple[str, ...]  # the formats that were recognised
+    contradictions: tuple[Contradiction, ...]
+    machines: int
+    has_error: bool  # an error or a traceback stands in the text
+    truncated: bool
+    ask: Ask | None  # what would help most
+
+    @property
+    def determined(self) -> bool:
+        """Whether there is an answer."""
+        return bool(self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """Rules, tables and the rules' symptoms, made ready once for many reports."""
+
+    rules: tuple[Rule, ...]
+    tables: Tables
+    symptoms: Symptoms
+
+
+@functools.lru_cache(maxsize=4)
+def knowledge(folders: tuple[str, ...] = ()) -> Knowledge:
+    """The shipped rules and those of extra folders. Raises RuleError."""
+    rules = tuple(rule for rule in all_rules(tuple(map(Path, folders))) if not rule.withdrawn)
+    return Knowledge(rules, shipped_tables(), Symptoms(rules))
+
+
+def diagnose_text(text: str | bytes, name: str = "", known: Knowledge | None = None) -> Diagnosis:
+    """Read one pasted report and say what it is. Never raises for a text."""
+    known = known or knowledge()
+    pasted = intake.read(text, name)
+    lines = [clean(line) for line in to_bytes(text).decode("utf-8", "replace").split("\n")]
+    return _answer(pasted, known.symptoms.search(lines), known)
+
+
+def _answer(pasted: Pasted, hits: tuple[Hit, ...], known: Knowledge) -> Diagnosis:
+    testimony = told(hits)
+    case = Case(
+        testify(pasted.environment, testimony),
+        known.tables,
+        testify_kernel(pasted.kernel or Kernel(), testimony),
+        pasted.workload or Workload(),
+    )
+    errors = squeeze(" ".join(block.text for block in pasted.error_text))
+    answers, refuted = _weigh(case, hits, known.rules, errors)
+    ordered = tuple(sorted(_causes_first(answers), key=lambda a: (-a.score, _first_line(a), a.finding.rule)))
+    return Diagnosis(
+        name=pasted.name,
+        answers=ordered,
+        refuted=tuple(refuted),
+        environment=case.environment,
+        kernel=case.kernel or Kernel(),
+        workload=case.workload or Workload(),
+        kinds=pasted.kinds,
+        contradictions=pasted.contradictions,
+        machines=pasted.machines,
+        has_error=bool(pasted.error_text) or bool(hits),
+        truncated=pasted.truncated,
+        ask=ordered[0].ask if ordered else ask_for((), case),
+    )
+
+
+def _weigh(case: Case, hits: Iterable[Hit], rules: Iterable[Rule], errors: str) -> tuple[list[Answer], list[Refuted]]:
+    by_rule: dict[str, list[Hit]] = {}
+    for hit in hits:
+        by_rule.setdefault(hit.rule, []).append(hit)
+    answers: list[Answer] = []
+    refuted: list[Refuted] = []
+    silent: list[Rule] = []
+    for rule in rules:
+        mine = by_rule.get(rule.id, [])
+        if not any(hit.symptom.strength != "hint" for hit in mine):
+            silent.append(rule)
+            continue
+        truth, found = judge_told(rule, case)
+        if truth is False:
+            refuted.append(Refuted(rule.id, rule.name.replace("-", " "), _lines(mine, ())))
+        else:
+            answers.append(_by_text(found, truth, mine, case))
+    answers += _by_facts(silent, by_rule, case, errors)
+    return answers, refuted
+
+
+def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], case: Case) -> Answer:
+    finding = found[0]
+    best = min(hits, key=lambda hit: (STRENGTHS.index(hit.symptom.strength), -hit.weight))
+    score = _OF_STRENGTH[best.symptom.strength] + min(best.weight, 60) // 4 + _OF_SEVERITY[finding.severity]
+    score += 30 if truth else min(4 * len(finding.facts), 12)
+    sure = bool(truth) or best.symptom.strength == "decisive"
+    settled = replace(finding, certainty="confirmed" if sure else "possible", missing=() if sure else finding.missing)
+    return Answer(
+        finding=settled,
+        basis="text and facts" if truth else "text",
+        lines=_lines(hits, settled.facts),
+        subjects=_subjects(found),
+        ask=None if sure else ask_for(settled.missing, case),
+        score=score,
+    )
+
+
+def _by_facts(rules: list[Rule], hits: Mapping[str, list[Hit]], case: Case, errors: str) -> list[Answer]:
+    """Findings of rules without a word in the text: certain ones, and likely ones that something speaks for."""
+    grouped: dict[str, list[Finding]] = {}
+    for finding in judge(rules, case).findings:
+        grouped.setdefault(finding.rule, []).append(finding)
+    answers: list[Answer] = []
+    for rule, found in grouped.items():
+        finding, hints = found[0], hits.get(rule, [])
+        if finding.certainty == "possible" and not _spoken_for(finding, hints):
+            continue
+        score = _FACTS_ALONE[finding.severity] if finding.certainty == "confirmed" else min(3 * len(finding.facts), 9)
+        score += _OF_STRENGTH["hint"] * bool(hints) + 15 * _is_about(finding, errors)
+        answers.append(
+            Answer(
+                finding=finding,
+                basis="facts",
+                lines=_lines(hints, finding.facts),
+                subjects=_subjects(found),
+                ask=ask_for(finding.missing, case) if finding.certainty == "possible" else None,
+                score=score,
+            )
+        )
+    return answers
+
+
+def _spoken_for(finding: Finding, hints: list[Hit]) -> bool:
+    """Whether a possible finding is more than one of many that nothing rules out."""
+    return bool(hints) or any(used.fact == "kernel.repo" for used in finding.facts)
+
+
+def _is_about(finding: Finding, errors: str) -> bool:
+    """Whether the error speaks of the component that the finding is about."""
+    name = finding.component.rpartition("/")[2].lower()
+    return bool(errors) and any(form in errors for form in {name, name.replace("-", "_")} if len(form) > 4)
+
+
+def _causes_first(answers: list[Answer]) -> list[Answer]:
+    """Marks each consequence with its cause, and puts the cause before it."""
+    scores = {answer.finding.rule: answer.score for answer in answers}
+    causes: dict[str, str] = {}
+    for _ in range(3):  # a cause may itself be a consequence
+        for answer in answers:
+            finding = answer.finding
+            if answer.basis == "facts" and finding.certainty == "possible":
+                continue
+            for consequence in finding.explains:
+                if consequence in scores:
+                    causes[consequence] = finding.rule
+                    scores[finding.rule] = max(scores[finding.rule], scores[consequence] + 1)
+    return [
+        replace(
+            answer,
+            score=scores[answer.finding.rule],
+            finding=replace(answer.finding, explained_by=causes.get(answer.finding.rule, "")),
+        )
+        for answer in answers
+    ]
+
+
+def _lines(hits: Iterable[Hit], used: Iterable[Any]) -> tuple[Shown, ...]:
+    """The lines of the report that show it: the words first, then the facts, none twice."""
+    shown: dict[int, str] = {}
+    for hit in sorted(hits, key=lambda hit: STRENGTHS.index(hit.symptom.strength)):
+        for offset, text in enumerate(hit.lines):
+            shown.setdefault(hit.first_line + offset, text)
+    for fact in used:
+        place = _LINE.match(fact.source)
+        if place:
+            shown.setdefault(int(place[1]), place[2])
+    return tuple(Shown(number, text) for number, text in list(shown.items())[:_SHOWN_LINES])
+
+
+def _subjects(found: Iterable[Finding]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(finding.subject for finding in found if finding.subject not in ("", "?")))
+
+
+def _first_line(answer: Answer) -> int:
+    return answer.lines[0].number if answer.lines else 1 << 30
+
+
+def line_of(fact: Fact[Any]) -> int | None:
+    """The line of the report that a fact comes from."""
+    place = _LINE.match(fact.note)
+    return int(place[1]) if place else None
