@@ -97,7 +97,7 @@ class Bench:
 
     def wanted(self) -> tuple[str, ...]:
         """The inputs whose gradients this case compares."""
-        return self.contract.differentiable if self.params.get("backward") else ()
+        return self.contract.gradients(self.params)
 
     def references(self, inputs: Tensors, wanted: tuple[str, ...]) -> tuple[Tensors, Tensors, list[Tensors]]:
         """(fp32 outputs and gradients, the random gradients of the outputs, the same at the cost of low precision)."""
@@ -192,6 +192,7 @@ class Bench:
                     position=self.contract.position(name, tuple(tensor.shape)),
                     floor=self.contract.floor(name, self.params),
                     gradient=self.direction == "backward",
+                    slack=self.contract.slack,
                 )
                 if why:
                     self.wrong(f"{name} {why}")

@@ -16,7 +16,7 @@ from ._contract import Unsupported
 #: must not match, so each form names support or a build without the feature.
 REFUSALS = re.compile(
     r"(?:does|do|is|are) not (?:yet |currently )?support|not (?:yet |currently )?(?:supported|implemented)"
-    r"|only supports?\b|\bonly support(?:ed)?\b|unsupported|no support for|without support|currently only"
+    r"|only supports?\b|\bonly support(?:ed)?\b|unsupported (?!operand)|no support for|without support|currently only"
     r"|only implemented for|requires (?:A100|H100|sm|compute capability)|doesn't (?:yet |currently )?support"
     r"|must be (?:divisible by|a multiple of|at most|less than or equal)"
     r"|head_?dim(?:ension)?\b.{0,40}(?:at most|must be)",

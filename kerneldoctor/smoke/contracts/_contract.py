@@ -52,6 +52,7 @@ class Contract:
     exports:        public names that the kernel must have; with `any_export` one of them is enough.
     differentiable: inputs whose gradients are compared, when the case asks for the backward.
     changes:        inputs that the kernel is meant to change; they are outputs as well.
+    slack:          how many times the usual tolerance a kernel that computes in less than its inputs' precision gets.
     exact_repeat:   the forward is claimed to give the same bits every time.
     """
 
@@ -61,6 +62,7 @@ class Contract:
     any_export: ClassVar[bool] = False
     differentiable: ClassVar[tuple[str, ...]] = ()
     changes: ClassVar[tuple[str, ...]] = ()
+    slack: ClassVar[float] = 1.0
     exact_repeat: ClassVar[bool] = False
 
     def fits(self, names: set[str]) -> bool:
@@ -78,6 +80,10 @@ class Contract:
     def applies(self, params: Params, names: set[str]) -> bool:
         """Whether a kernel that fits has what this case calls (one function of several)."""
         return True
+
+    def gradients(self, params: Params) -> tuple[str, ...]:
+        """The inputs whose gradients this case compares."""
+        return self.differentiable if params.get("backward") else ()
 
     def inputs(self, params: Params, draw: Draw) -> Tensors:
         """The kernel's tensor arguments, fresh and random."""
