@@ -6,22 +6,25 @@ No parsing of arguments and no printing here; expected trouble is a Kerneldoctor
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import __version__
 from .environment import Environment
 from .errors import EnvironmentFileError, ProbeError, UsageError
 from .files import write_text as write_text
-from .report.model import Ignore, Report, build_report
 from .values import dataclass
 
 if TYPE_CHECKING:
     from .engine.model import Rule
-    from .host import Host, RecordedHost
+    from .host import Host, RecordedHost, RecordingHost
+    from .report.model import Ignore, Report
     from .report.redact import Identity
+
+T = TypeVar("T")
 
 
 def scan(
@@ -46,21 +49,28 @@ def scan(
 
     Raises UsageError (and its kinds RuleError, EnvironmentFileError) for what cannot be done as asked.
     """
-    from .engine.loading import all_rules
+    # The machine is asked first, since it is slow to answer; the rules are read meanwhile.
+    find_facts = _start_looking(python, deep, env, capture, replay, redact)
+    from .engine import facts  # noqa: F401 - registers the derived facts that rules name
+    from .engine.case import Case
+    from .engine.loading import all_rules, shipped_tables
+    from .engine.matching import judge
+    from .report.model import build_report
+    from .report.redact import redact_value
 
     known_rules = all_rules(tuple(Path(folder) for folder in rules))
     ignores = [_known_ignore(parse_ignore(i) if isinstance(i, str) else i, known_rules) for i in ignore]
-    environment, identity = _facts(python, deep, env, capture, replay, redact)
-    report = _judge(environment, known_rules, ignores, today or datetime.date.today())
-    if not redact:
-        return report
-    from .report.redact import redact_value
-
-    return redact_value(report, identity)
+    environment, identity = find_facts()
+    judgement = judge(known_rules, Case(environment, shipped_tables()))
+    day = (today or datetime.date.today()).isoformat()
+    report = build_report(environment, judgement, known_rules, ignores, __version__, day)
+    return redact_value(report, identity) if redact else report
 
 
 def parse_ignore(text: str) -> Ignore:
     """An ignore entry from "ID=reason[;until=YYYY-MM-DD]". Raises UsageError."""
+    from .report.model import Ignore
+
     rule, _, rest = text.partition("=")
     reason, mark, until = rest.partition(";until=")
     if not rule.strip() or not reason.strip():
@@ -114,50 +124,90 @@ def usual_kernels(environment: Environment) -> tuple[str, ...]:
     return ("flash_attention_2",) if all(fact.is_known for fact in both) else ()
 
 
-def _facts(
+def _start_looking(
     python: str | None, deep: bool, env: str | Environment | None, capture: str | None, replay: str | None, redact: bool
-) -> tuple[Environment, Identity]:
-    from .report.redact import Identity
-
+) -> Callable[[], tuple[Environment, Identity]]:
+    """Begin to find the facts. The function returned waits for them; where there is a capture, it writes that."""
     if env is not None:
         if python or deep or capture or replay:
             raise UsageError(
                 "--env judges saved facts: it cannot be combined with --python, --deep, --capture or --replay"
             )
-        return (env if isinstance(env, Environment) else load_environment(env)), Identity()
+        return lambda: _saved(env)
     if replay is not None:
         if python or capture:
             raise UsageError("--replay looks at a recorded machine: it cannot be combined with --python or --capture")
-        recorded = _load_recorded(replay)
-        return _probe(recorded, None, deep), find_identity(recorded)
-    from .host import RealHost
+        return lambda: _replayed(replay, deep)
+    from .host import RealHost, RecordingHost
 
     host = RealHost()
-    identity = find_identity(host)
     if capture is None:
-        return _probe(host, python, deep), identity
-    return _record(host, python, deep, capture, identity if redact else None), identity
+        environment = _start_probing(host, python, deep)
+        return lambda: (environment(), find_identity(host))
+    recording = RecordingHost(host)
+    recorded = _start_probing(recording, python, deep)
+    return lambda: _captured(recorded(), recording, find_identity(host), capture, redact)
 
 
-def _probe(host: Host, python: str | None, deep: bool) -> Environment:
+def _start_probing(host: Host, python: str | None, deep: bool) -> Callable[[], Environment]:
     from .probes.interpreter import find_target
-    from .probes.runner import run_probes
 
-    return run_probes(host, find_target(host, python), deep)
+    if python is not None:  # a child process describes it
+        target = _in_background(lambda: find_target(host, python))
+        from .probes.runner import run_probes
+
+        return lambda: run_probes(host, target(), deep)
+    from .probes.runner import start_probes
+
+    return start_probes(host, find_target(host, None), deep)
 
 
-def _record(host: Host, python: str | None, deep: bool, path: str, identity: Identity | None) -> Environment:
-    """Probe, and write down every answer that the machine gave."""
+def _in_background(work: Callable[[], T]) -> Callable[[], T]:
+    """Start the work in a thread. The function returned waits for it, and returns or raises what the work did."""
+    results: list[T] = []
+    failures: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            failures.append(error)
+
+    # A daemon: wrong use that is noticed meanwhile must not wait for it.
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def wait() -> T:
+        thread.join()
+        if failures:
+            raise failures[0]
+        return results[0]
+
+    return wait
+
+
+def _saved(env: str | Environment) -> tuple[Environment, Identity]:
+    from .report.redact import Identity
+
+    return (env if isinstance(env, Environment) else load_environment(env)), Identity()
+
+
+def _replayed(path: str, deep: bool) -> tuple[Environment, Identity]:
+    recorded = _load_recorded(path)
+    return _start_probing(recorded, None, deep)(), find_identity(recorded)
+
+
+def _captured(
+    environment: Environment, recording: RecordingHost, identity: Identity, path: str, redact: bool
+) -> tuple[Environment, Identity]:
+    """Write down every answer that the machine gave."""
     import json
 
-    from .host import RecordingHost
     from .report.redact import captured_variable, redact_capture
 
-    recording = RecordingHost(host)
-    environment = _probe(recording, python, deep)
-    document = redact_capture(recording.capture(captured_variable), identity)
+    document = redact_capture(recording.capture(captured_variable), identity if redact else None)
     write_text(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    return environment
+    return environment, identity
 
 
 def load_environment(path: str) -> Environment:
@@ -197,16 +247,6 @@ def _load_json(path: str, what: str) -> Any:
         return read_json(path, what)
     except UsageError as error:
         raise EnvironmentFileError(str(error)) from None
-
-
-def _judge(environment: Environment, rules: tuple[Rule, ...], ignores: list[Ignore], today: datetime.date) -> Report:
-    from .engine import facts  # noqa: F401 - registers the derived facts that rules name
-    from .engine.case import Case
-    from .engine.loading import shipped_tables
-    from .engine.matching import judge
-
-    judgement = judge(rules, Case(environment, shipped_tables()))
-    return build_report(environment, judgement, rules, ignores, __version__, today.isoformat())
 
 
 def find_identity(host: Host) -> Identity:

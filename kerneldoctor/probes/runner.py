@@ -9,7 +9,7 @@ import importlib
 import threading
 import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..environment import Environment, Fact, blank, unknown
@@ -30,11 +30,12 @@ class Probe:
     seconds: float
 
 
+# In the order in which they start: first those that wait for a child process, NVML's above all.
 PROBES = (
-    Probe("system", ("system",), 3.0),
-    Probe("python", ("python",), 4.0),
     Probe("gpu", ("driver", "gpus", "visibility"), 8.0),
     Probe("toolkit", ("toolkit",), 6.0),
+    Probe("python", ("python",), 4.0),
+    Probe("system", ("system",), 3.0),
     Probe("torch", ("torch",), 6.0),
     Probe("flash_attention", ("flash_attn", "flash_attn_3", "flash_attn_4"), 4.0),
     Probe("extensions", ("extensions",), 8.0),
@@ -47,24 +48,35 @@ DEEP = Probe("deep", ("deep",), 90.0)
 
 def run_probes(host: Host, target: Target, deep: bool = False) -> Environment:
     """Look at the machine through `host` and at the environment of `target`. Never raises for what a probe meets."""
+    return start_probes(host, target, deep)()
+
+
+def start_probes(host: Host, target: Target, deep: bool = False) -> Callable[[], Environment]:
+    """Start to look. The function returned waits for the probes; see `run_probes`."""
     scene = Scene(host, target)
     probes = (*PROBES, DEEP) if deep else PROBES
     results: dict[str, Mapping[str, object]] = {}
-    threads = {probe.module: _start(probe, scene, results) for probe in probes}
+    threads = {probe: _start(probe, scene, results) for probe in probes}
     began = time.monotonic()
-    parts: dict[str, object] = {}
-    for probe in probes:
-        limit = probe.seconds if probe is DEEP else min(probe.seconds, CEILING)
-        threads[probe.module].join(max(0.0, began + limit - time.monotonic()))
-        found = results.get(probe.module)
-        parts |= found if found is not None else _nothing(probe, unknown(f"no answer within {probe.seconds:g} s"))
-    return Environment(**typing.cast(Any, parts))
+
+    def wait() -> Environment:
+        parts: dict[str, object] = {}
+        for probe, thread in threads.items():
+            limit = probe.seconds if probe is DEEP else min(probe.seconds, CEILING)
+            thread.join(max(0.0, began + limit - time.monotonic()))
+            found = results.get(probe.module)
+            parts |= found if found is not None else _nothing(probe, unknown(f"no answer within {probe.seconds:g} s"))
+        return Environment(**typing.cast(Any, parts))
+
+    return wait
 
 
 def _start(probe: Probe, scene: Scene, results: dict[str, Mapping[str, object]]) -> threading.Thread:
+    # Not in the threads: ten that import at once get in each other's way, and the first child would start last.
+    module = importlib.import_module(f"{__package__}.{probe.module}")
+
     def work() -> None:
         try:
-            module = importlib.import_module(f"{__package__}.{probe.module}")
             found: Mapping[str, object] = module.probe(scene)
         except ProbeError as error:
             found = _nothing(probe, unknown(str(error)))
