@@ -60,8 +60,8 @@ def render(trial: Trial, page: Page, verbose: bool = False) -> str:
     _findings(trial.findings, page)
     page.line()
     page.line(trial.verdict.text, _STYLE.get(trial.verdict.kind, "bold red"))
-    for refusal in trial.refusals:
-        page.paragraph("  refused ", f"{refusal.why} [{refusal.code}]")
+    for refusal in trial.refusals if len(trial.refusals) > 1 else ():
+        page.paragraph("  because ", f"{refusal.why} [{refusal.code}]")
     _pin(trial, page)
     for number, step in enumerate(trial.next_steps):
         _step("  next    " if number == 0 else "          ", step, page)
@@ -102,9 +102,8 @@ def _run(run: Run, page: Page, verbose: bool, several: bool) -> None:
             _said(run.problem.said, page)
     if run.cases:
         page.line()
-    for report in run.cases:
-        _case(report, page, verbose, run.device if several else "")
     if run.cases:
+        _cases(run, page, verbose, f" on {run.device}" if several else "")
         page.line()
         page.paragraph("  time    ", _times(run))
 
@@ -119,22 +118,28 @@ def _where(run: Run) -> str:
     return ", ".join(parts)
 
 
-def _case(report: CaseReport, page: Page, verbose: bool, device: str) -> None:
+def _cases(run: Run, page: Page, verbose: bool, device: str) -> None:
+    """A line each; what several cases say in the same words is said once."""
+    width = max((len(report.case.id) for report in run.cases), default=0)
+    said: dict[str, str] = {}
+    for report in run.cases:
+        before = said.setdefault(report.detail, report.case.id)
+        same = f"as {before}" if report.detail and before != report.case.id and not verbose else ""
+        _case(report, page, verbose, f"{report.case.id:<{width}}{device}", same)
+
+
+def _case(report: CaseReport, page: Page, verbose: bool, name: str, same: str) -> None:
     style = "" if report.outcome == "passed" else "bold red" if report.failed else "yellow"
     label = f"  {report.outcome:<12}"
-    head = f"{report.case.id}{f' on {device}' if device else ''}"
     beside = f"  {_params(report.case.params)}" if page.width >= _WIDE else ""
-    seconds = f"  {report.seconds:.1f} s"
-    page.whole(f"{label}{head:<30}{beside}{seconds}".rstrip(), style)
+    page.whole(f"{label}{name}  {report.seconds:4.1f} s{beside}".rstrip(), style)
     room = " " * len(label)
     if report.outcome != "passed" and report.detail:
-        page.paragraph(room, report.detail)
-    if report.failed or verbose:
-        if report.errors:
-            page.paragraph(room, "; ".join(_error(name, error) for name, error in report.errors.items()))
-        for note in report.notes if verbose else ():
-            page.paragraph(room, note)
-        if verbose and report.said:
+        page.paragraph(room, same or report.detail)
+    if verbose:
+        for text in (*(_error(tensor, error) for tensor, error in report.errors.items()), *report.notes):
+            page.paragraph(room, text)
+        if report.said:
             _said(report.said, page)
 
 
@@ -178,8 +183,8 @@ def _findings(notes: Sequence[Note], page: Page) -> None:
         return
     page.line()
     for note in notes:
-        mark = {"agrees": "rule", "disagrees": "rule, contradicted", "open": "rule, open"}[note.standing]
-        page.paragraph(f"  {mark:<8}", f"{note.title} [{note.rule}]: {note.text}")
+        doubt = "" if note.standing != "disagrees" else "contradicted: "
+        page.paragraph("  rule    ", f"{doubt}{note.title} [{note.rule}]: {note.text}")
 
 
 def _pin(trial: Trial, page: Page) -> None:

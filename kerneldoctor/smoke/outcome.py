@@ -33,6 +33,7 @@ class Ending:
     stage: Stage | None  # the last one that it announced
     judged: bool  # the case of that stage has its result
     stages: tuple[str, ...] = ()  # every stage of that case
+    seconds: float = 0.0  # since that case began
     said: set[type[Any]] = field(default_factory=set)  # kinds of events
 
     @property
@@ -73,7 +74,6 @@ def dead_case(case: Case, ending: Ending, limit: float) -> CaseReport:
     stage = ending.stage.name if ending.stage is not None and ending.stage.case == case.id else ""
     where = f" in {stage}" if stage else ""
     direction = _direction(ending.stages) if stage else None
-    seconds = limit if ending.how is How.HUNG else 0.0
     outcome: Any
     if ending.how is How.HUNG:
         outcome, detail = "hung", f"no answer within {limit:g} s{where}; ended by force"
@@ -90,7 +90,7 @@ def dead_case(case: Case, ending: Ending, limit: float) -> CaseReport:
             f"ended the process with exit code {ending.code}{where}{_first_words(ending.words)}",
         )
     return CaseReport(
-        case, outcome, detail, stage, seconds, direction, signal=ending.signal, said=ending.words[-_SAID:]
+        case, outcome, detail, stage, ending.seconds, direction, signal=ending.signal, said=ending.words[-_SAID:]
     )
 
 
@@ -124,4 +124,5 @@ def _first_words(words: str) -> str:
 
 def _telling(line: str) -> bool:
     lower = line.lower()
-    return any(word in lower for word in ("error", "assert", "abort", "terminate", "what()", "fatal"))
+    words = ("error", "assert", "abort", "terminate", "what()")
+    return any(word in lower for word in words) and not lower.startswith("fatal python error")

@@ -172,7 +172,9 @@ class _Room:
         finally:
             code = child.end()
         watch.catch_up()
-        return Ending(how, code, child.last_words, watch.stage, watch.judged, tuple(watch.stages), watch.said)
+        return Ending(
+            how, code, child.last_words, watch.stage, watch.judged, tuple(watch.stages), watch.seconds, watch.said
+        )
 
     def hear(self, event: Event) -> None:
         """Keep what an event says."""
@@ -286,12 +288,14 @@ class _Watch:
         self.stage: Stage | None = None
         self.stages: list[str] = []  # of the case of `stage`
         self.judged = False  # that case has its result
+        self.seconds = 0.0  # that it took, once the child is over
 
     def until_over(self) -> How:
         """Wait for the end of the child, or for a reason to end it."""
         while True:
             self.catch_up()
             self._room.show(self.stage, self._since)
+            self.seconds = time.monotonic() - self._since
             if self._child.exited():
                 return How.EXIT
             over = bool({Done, Refused} & self.said)

@@ -107,7 +107,7 @@ def find_pin(verdict: Verdict, subject: Subject, runs: Sequence[Run], inference:
     """The pin of a build that passed here; of one that passed in inference only, so marked."""
     if verdict.kind not in ("passed", "partial") or not subject.repo or not is_commit(subject.commit):
         return None
-    contracts = {case.case.contract for run in runs for case in run.cases if case.outcome == "passed"}
+    contracts = {case.case.contract for run in runs for case in run.cases}
     return Pin(
         repo=subject.repo,
         commit=subject.commit,

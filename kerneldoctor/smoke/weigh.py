@@ -120,13 +120,18 @@ def _symptoms(knowledge: Knowledge, runs: Sequence[Run]) -> Iterable[Note]:
         advice = next((f.remedies for f in judge([rule], question).findings), ())
         yield Note(
             rule.id,
-            rule.title,
+            _title(rule),
             rule.severity,
             "symptom",
             "open" if holds is False else "agrees",
             text,
             _remedies(advice),
         )
+
+
+def _title(rule: Rule) -> str:
+    """Its title, unless that speaks of facts that an error text alone does not settle."""
+    return rule.name.replace("-", " ") if "{" in rule.title else rule.title
 
 
 def _evidence(run: Run) -> Iterable[str]:
