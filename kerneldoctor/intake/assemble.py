@@ -22,7 +22,7 @@ from ..environment import (
     unknown,
 )
 from .agree import agree, finer
-from .labels import build_label
+from .labels import build_label, torch_facts
 from .model import Contradiction, Sighting, Source
 from .notebook import Listing
 
@@ -208,6 +208,11 @@ def _torch(torch: Torch, packages: Packages, taken: Mapping[str, Sighting]) -> T
         torch = dataclasses.replace(torch, version=absent(packages.note))
     label = (torch.version.value or "").partition("+")[2]
     changes: dict[str, Any] = {}
+    for path, value in torch_facts(str(torch.version.value)) if label else ():
+        field = path.removeprefix("torch.")
+        if getattr(torch, field).is_unknown:
+            changes[field] = absent(torch.version.note) if value is None else known(value, torch.version.note)
+    torch = dataclasses.replace(torch, **changes)
     if torch.backend.is_unknown and torch.cuda.is_known:
         changes["backend"] = known("cuda", torch.cuda.note)
     if torch.cuda.is_unknown and not label and (runtime := _companion_cuda(packages)) is not None:

@@ -159,6 +159,8 @@ def _direct(direct: re.Match[str], line: Line, notebook: Notebook) -> None:
 def _entry(name: str, version: str, line: Line, notebook: Notebook) -> None:
     listing = notebook.listings[-1]
     listing.names.append(normalise(name))
+    if listing.kind == "conda list" and name == "python":
+        notebook.add("python.version", version, line, listing.kind, Source.DUMP)
     _note(name, version, line, notebook, listing.kind)
 
 

@@ -52,6 +52,8 @@ class Notebook:
     kind_until: int = 0  # the last line at which that is believed
     block: Feed | None = None  # reads the lines that follow, until it declines one
     context: dict[str, Any] = field(default_factory=dict)  # what one line tells about the next ones
+    attempts: int = 0  # values that were new
+    sentences: int = 0  # lines that were read as sentences
     offset: int = 0  # where the line at hand begins
     machine: int = 0  # the machine that the lines at hand are about
     _seen: set[tuple[Any, ...]] = field(default_factory=set)
@@ -68,6 +70,7 @@ class Notebook:
             return
         self._seen.add(key)
         self._values[key[:2]] = count + 1
+        self.attempts += 1
         self.sightings.append(Sighting(path, value, line.number, line.short, kind, source, self.machine))
 
     def saw(self, kind: str) -> None:

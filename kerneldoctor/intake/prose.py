@@ -85,16 +85,29 @@ _CODE = re.compile(
     r"^\s*(?:File \"|from \w|import \w|def |class |#include|\$ |RUN |>>> |Downloading|Using cached|Collecting|raise |return |assert )|site-packages|dist-packages|https?://\S*\.whl"
 )
 _KIND = "sentence"
+MAX_SENTENCES = 10_000  # of one text that are read: nobody writes more, a log does
+_DIGIT = re.compile(r"[0-9]")
+_HINT = re.compile(
+    r"ubuntu|debian|centos|rocky|alma|rhel|red hat|fedora|suse|sles|amazon|oracle|mint|pop!|windows|arch|nixos|macos|wsl|x86|aarch64|arm64|glibc|docker|nvcr"
+    r"|container|apptainer|singularity|kubern|k8s|colab|kaggle|slurm|sbatch|thor|orin|titan"
+)
 
 
 def read(line: Line, notebook: Notebook) -> bool:
     """Read one line as prose."""
     text = line.text
+    hint, number = bool(_HINT.search(line.low)), bool(_DIGIT.search(text))
+    if not hint and not number:
+        return False
+    notebook.sentences += 1
+    if notebook.sentences > MAX_SENTENCES:
+        notebook.truncated = True
+        return False
     if len(text) > _LONGEST or _CODE.search(text) or notebook.current(line) and _KEY.match(text):
         return False
     error = bool(_ERROR.search(text))
     for clause in _clauses(text):
-        found = list(_items(clause))
+        found = list(_items(clause, hint))
         if not found:
             continue
         source = Source.MENTIONED if error else _source(clause, found, text)
@@ -150,7 +163,7 @@ def _note(path: str, value: object, line: Line, notebook: Notebook, source: Sour
 Item = tuple[str, object, int, int]
 
 
-def _items(clause: str) -> Iterator[Item]:
+def _items(clause: str, hint: bool) -> Iterator[Item]:
     """Every value of a clause: path, value, where it begins and ends."""
     low = clause.lower()
     if "torch" in low:
@@ -164,7 +177,8 @@ def _items(clause: str) -> Iterator[Item]:
             yield from (("driver.version", m[1], m.start(), m.end()) for m in pattern.finditer(clause))
     yield from _distributions(clause, low)
     yield from _gpus(clause)
-    yield from _systems(clause)
+    if hint:
+        yield from _systems(clause)
 
 
 def _pythons(clause: str) -> Iterator[Item]:
@@ -204,8 +218,6 @@ def _name_pattern() -> re.Pattern[str]:
 
 
 def _distributions(clause: str, low: str) -> Iterator[Item]:
-    if not any(ch.isdigit() for ch in low):
-        return
     for m in _name_pattern().finditer(clause):
         name = distribution(m[1]) or distribution(re.sub(r"[\s_]", "-", m[1]))
         if name is not None and not (name == "kernels" and re.search(r"linux\s*$", clause[: m.start()].lower())):

@@ -12,6 +12,7 @@ from .labels import torch_facts
 from .model import Source
 from .names import normalise
 from .notebook import Notebook
+from .smi import listed_gpu
 from .text import Line
 
 
@@ -38,7 +39,7 @@ def torch(entry: Entry) -> bool:
     found = values.version(entry.value)
     if found is None:
         return _missing_package(entry, "torch")
-    if len(values.versions(entry.value)) > 1 and _RANGE.search(entry.value):
+    if _several(entry.value, found):
         return False  # "2.11-2.13", "2.8 and 2.9": which one it is here was not said
     for path, value in torch_facts(found):
         entry.add(path, value)
@@ -52,7 +53,12 @@ def torch(entry: Entry) -> bool:
     return True
 
 
-_RANGE = re.compile(r"\d\s?(?:-|–|to|and|or|/|,|->|→)\s?v?\d")
+def _several(value: str, found: str) -> bool:
+    """Whether another version stands right behind the first one: "2.11-2.13", "2.8 and 2.9"."""
+    return _NEXT.match(value, value.find(found) + len(found)) is not None
+
+
+_NEXT = re.compile(r"\s?(?:-|–|to|and|or|/|,|->|→)\s?v?\d{1,3}\.\d")
 
 
 def torch_gpu(entry: Entry) -> bool:
@@ -159,7 +165,7 @@ def driver(entry: Entry) -> bool:
 def python(entry: Entry) -> bool:
     """Python's version, "3.11.6 (main, …)", "3.14.3 free-threading"."""
     found = re.search(r"(?<![\d.])([23]\.\d{1,2}(?:\.\d{1,2})?(?:(?:a|b|rc)\d)?)(t\b)?", entry.value)
-    if found is None or (len(values.versions(entry.value)) > 1 and _RANGE.search(entry.value)):
+    if found is None or _several(entry.value, found[1]):
         return False
     entry.add("python.version", found[1])
     if found[2] or "free-thread" in entry.value.lower() or "free thread" in entry.value.lower():
@@ -305,7 +311,7 @@ def hub(entry: Entry) -> bool:
 def package(entry: Entry, name: str) -> bool:
     """A distribution's version, or that it is not installed."""
     found = values.version(entry.value)
-    if found is None or (len(values.versions(entry.value)) > 1 and _RANGE.search(entry.value)):
+    if found is None or _several(entry.value, found):
         return _missing_package(entry, name) if found is None else False
     if re.search(r"[<>]=?|~=|!=", entry.value.partition(found)[0]):
         return False  # a requirement, not what is there
@@ -351,7 +357,7 @@ def gpu_lines(entry: Entry) -> bool:
     """collect_env's list begins here; the first GPU may stand behind the key."""
     if entry.value.lower().startswith("no cuda"):
         entry.add("deep.cuda_available", False)
-    elif entry.value and not re.match(r"GPU \d", entry.value) and not values.is_nothing(entry.value):
+    elif entry.value and not listed_gpu(entry.value, entry.line, entry.notebook) and not values.is_nothing(entry.value):
         add_names(entry.value, entry.line, entry.kind, entry.source, entry.notebook)
     return False
 

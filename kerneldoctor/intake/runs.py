@@ -39,6 +39,7 @@ _CAPABILITY = re.compile(
 _TORCH_ARCHS = re.compile(
     r"PyTorch install(?:ation)? supports CUDA capabilities ((?:(?:sm|compute)_\d{2,3}[af]?\s?){1,20})"
 )
+_HIGHEST = re.compile(r"[Hh]ighest [Cc]ompute [Cc]apability(?: among GPUs detected)?: \(?(\d{1,2})[.,] ?(\d)\b")
 _KERNEL_CAPABILITY = re.compile(r"CUDA capability (\d{1,2}\.\d) of the current device")
 _WARNED_FILE = re.compile(r"(?:site|dist)-packages[/\\]([A-Za-z]\w{1,40})-(\d[\w.+!]{1,40})\.dist-info")
 _FLASH_PATHS = ("flash_attn_2_cuda", "flash_attn_cuda", "flash_attn_3_cuda", "flashattn_hopper_cuda")
@@ -185,6 +186,8 @@ def _capability(capable: re.Match[str] | None, line: Line, notebook: Notebook) -
     if archs := _TORCH_ARCHS.search(line.text):
         listed = tuple(_arch(word) for word in archs[1].split())
         notebook.add("torch.archs", listed, line, KIND, Source.RUN)
+    if highest := _HIGHEST.search(line.text):
+        notebook.add("gpus.*.compute_capability", f"{int(highest[1])}.{highest[2]}", line, "bitsandbytes", Source.RUN)
     if current := _KERNEL_CAPABILITY.search(line.text):
         notebook.add("gpus.*.compute_capability", current[1], line, KIND, Source.RUN)
 

@@ -7,7 +7,7 @@ import json
 from ..environment import Environment, Fact, fact_paths
 from ..errors import EnvironmentFileError
 from .model import Sighting, Source
-from .text import SHORT
+from .text import SHORT, clean
 
 _SCHEMAS = ('"kerneldoctor.report/', '"kerneldoctor.environment/')
 _CAPTURE = '"kerneldoctor.capture/'
@@ -23,7 +23,10 @@ def find(data: bytes) -> tuple[Environment | None, int, str]:
         return None, data.count(b"\n", 0, data.find(_CAPTURE.encode())) + 1, "kerneldoctor capture"
     for schema in _SCHEMAS:
         at = data.find(schema.encode())
-        if at >= 0 and (found := _decode(data, at)) is not None:
+        if at < 0:
+            continue
+        found = _decode(data, at) or _decode_quoted(data, at, schema)
+        if found is not None:
             return found[0], data.count(b"\n", 0, found[1]) + 1, schema.strip('"/').replace(".", " ")
     return None, 0, ""
 
@@ -42,6 +45,15 @@ def _decode(data: bytes, at: int) -> tuple[Environment, int] | None:
         except (ValueError, EnvironmentFileError, RecursionError):
             continue
     return None
+
+
+def _decode_quoted(data: bytes, at: int, schema: str) -> tuple[Environment, int] | None:
+    """The same behind quotation marks or timestamps, line by line."""
+    begin = data.rfind(b"\n", 0, max(0, data.rfind(b"{", max(0, at - 4096), at))) + 1
+    lines = data[begin : begin + _LARGEST].decode("utf-8", "replace").split("\n")
+    bare = "\n".join(clean(line) for line in lines).encode()
+    found = _decode(bare, bare.find(schema.encode()))
+    return (found[0], begin) if found is not None else None
 
 
 def sightings(environment: Environment, line_number: int, kind: str) -> list[Sighting]:

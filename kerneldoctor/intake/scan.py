@@ -6,6 +6,8 @@ follow (`Notebook.block`), which then come one by one. Nothing here knows what a
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -13,6 +15,9 @@ from .notebook import Notebook
 from .text import WINDOW, Line, Text
 
 CHUNK = 1 << 20  # bytes whose cues are searched for at a time
+LONG = 256 * 1024  # bytes from which repeated lines are passed over
+MAX_TEMPLATES = 500_000
+LOOKS = 3  # times that a line which told something is looked at again without telling anything
 _CUE_LIMIT = 40  # bytes; no cue is longer, so that none is lost between two chunks
 
 
@@ -30,6 +35,7 @@ def scan(text: Text, recognisers: Iterable[Recogniser], notebook: Notebook) -> N
     """Show every line that holds a cue to the recognisers that look for it, in their order."""
     readers = tuple(recognisers)
     hits = _Hits(text.data, readers)
+    known = _Templates() if text.size > LONG else None
     position = 0
     while position < text.size:
         if notebook.block is None:
@@ -38,12 +44,43 @@ def scan(text: Text, recognisers: Iterable[Recogniser], notebook: Notebook) -> N
                 return
             position = text.start(offset, position)
         end = text.end(position)
-        notebook.offset = position
-        lines = tuple(text.lines(position, end))
         mask = hits.mask(position, end)
-        for line in lines:
-            _show(line, mask, readers, notebook)
+        if known is None or notebook.block is not None or known.worth(text.data[position:end]):
+            notebook.offset = position
+            before = notebook.attempts
+            lines = tuple(text.lines(position, end))
+            for line in lines:
+                if known is None or len(lines) == 1 or known.worth(line.text.encode()):
+                    _show(line, mask, readers, notebook)
+                    if known is not None:
+                        known.shown(notebook.attempts > before or notebook.block is not None)
+                        before = notebook.attempts
         position = text.after(end) if end > position or end >= text.size else end + 1
+
+
+class _Templates:
+    """Lines of a long text that differ only in digits: once they told nothing new, the rest of them is passed over.
+
+    A log repeats itself by the hundred thousand; a line whose words were not there before is always read.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[int, int] = {}  # looks left, by template
+        self._last = 0
+
+    def worth(self, line: bytes) -> bool:
+        """Whether a line should be shown."""
+        key = hash(line.translate(None, b"0123456789"))
+        left = self._left.get(key)
+        if left is None and len(self._left) < MAX_TEMPLATES:
+            self._left[key] = 1
+        self._last = key
+        return left != 0
+
+    def shown(self, told: bool) -> None:
+        """Whether the line that was shown last told something."""
+        if self._last in self._left:
+            self._left[self._last] = LOOKS if told else self._left[self._last] - 1
 
 
 def _show(line: Line, mask: int, readers: tuple[Recogniser, ...], notebook: Notebook) -> None:
@@ -60,16 +97,24 @@ def _show(line: Line, mask: int, readers: tuple[Recogniser, ...], notebook: Note
             return
 
 
+@functools.lru_cache(maxsize=8)
+def _compiled(cues: tuple[tuple[str, ...], ...]) -> tuple[tuple[bytes, int, tuple[bytes, ...]], ...]:
+    """Each cue once, with the recognisers that want it and the words that must be there for it to be there."""
+    masks: dict[bytes, int] = {}
+    for number, wanted in enumerate(cues):
+        for cue in wanted:
+            masks[cue.encode()] = masks.get(cue.encode(), 0) | 1 << number
+    return tuple((cue, mask, tuple(_WORD.findall(cue))) for cue, mask in masks.items())
+
+
+_WORD = re.compile(rb"[a-z]{2,}")
+
+
 class _Hits:
     """Offsets of cues in rising order, chunk by chunk, each with the recognisers that asked for the cue."""
 
     def __init__(self, data: bytes, readers: tuple[Recogniser, ...]) -> None:
-        masks: dict[bytes, int] = {}
-        for number, reader in enumerate(readers):
-            for cue in reader.cues:
-                key = cue.encode()
-                masks[key] = masks.get(key, 0) | 1 << number
-        self._cues = tuple(masks.items())
+        self._cues = _compiled(tuple(reader.cues for reader in readers))
         self._data = data
         self._found: list[tuple[int, int]] = []
         self._at = 0
@@ -103,8 +148,10 @@ class _Hits:
             return False
         start, stop = self._searched, min(len(self._data), self._searched + CHUNK)
         chunk = self._data[start : stop + _CUE_LIMIT].lower()
+        words = b" ".join(set(_WORD.findall(chunk)))
+        present = [(cue, mask) for cue, mask, parts in self._cues if all(part in words for part in parts)]
         found = sorted(
-            (start + offset, mask) for cue, mask in self._cues for offset in _offsets(chunk, cue, stop - start)
+            (start + offset, mask) for cue, mask in present for offset in _offsets(chunk, cue, stop - start)
         )
         self._found = self._found[self._at :] + found
         self._at, self._searched = 0, stop

@@ -211,7 +211,7 @@ def printed(line: Line, notebook: Notebook) -> bool:
     code = prompt[1] if prompt else line.text
     asked = _PRINT.search(code)
     expressions = _split(asked[1]) if asked else ([code.strip()] if prompt else [])
-    wanted = [_EXPRESSION.match(e.strip(" ()")) for e in expressions]
+    wanted = [_EXPRESSION.match(e.strip()) for e in expressions]
     if any(wanted):
         notebook.context["printing"] = (line.number, wanted)
         notebook.block = _next_line

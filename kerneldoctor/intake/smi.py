@@ -74,8 +74,8 @@ def read(line: Line, notebook: Notebook) -> bool:
                 f"gpus.{index}.compute_capability", cap[2], line, notebook.current(line) or "gpu list", Source.DUMP
             )
         return True
-    if listed := _LISTED.match(line.text):
-        return _listed(listed, line, notebook)
+    if listed_gpu(line.text, line, notebook):
+        return True
     if (csv := _CSV.match(line.text)) and products(csv[2]) and ", " in line.text:
         return _csv(csv, line, notebook)
     return False
@@ -179,6 +179,12 @@ def _indexes(text: str) -> list[int]:
     if span and int(span[1]) < int(span[2]) < 64:
         return list(range(int(span[1]), int(span[2]) + 1))
     return [int(part) for part in re.findall(r"\d{1,3}", text)][:64]
+
+
+def listed_gpu(text: str, line: Line, notebook: Notebook) -> bool:
+    """Read "GPU 0: NVIDIA H100 80GB HBM3"; False where a text is no such entry."""
+    listed = _LISTED.match(text)
+    return listed is not None and _listed(listed, line, notebook)
 
 
 def _listed(listed: re.Match[str], line: Line, notebook: Notebook) -> bool:

@@ -6,7 +6,6 @@ Every step is linear in the length of the text: patterns here have no nested or 
 from __future__ import annotations
 
 import codecs
-import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ SHORT = 160  # characters of a line that are kept with a value
 
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _BARE_COLOUR = re.compile(rb"(?:\^\[|\xe2\x90\x9b|\\x1b|\\033|\\u001b)?\[(?:\d{1,3}(?:;\d{1,3}){0,5})?m")
+_ENTITIES = ((b"&lt;", b"<"), (b"&gt;", b">"), (b"&quot;", b'"'), (b"&#39;", b"'"), (b"&nbsp;", b" "), (b"&amp;", b"&"))
 _COLOURS = (b"[0m", b"[39m", b"[m")
 _STAMP = re.compile(
     r"""(?:
@@ -86,6 +86,9 @@ def to_bytes(text: str | bytes) -> bytes:
     data = _as_utf8(data)
     if b"\r" in data:
         data = _unbreak(data)
+    if b"&gt;" in data or b"&quot;" in data or b"&amp;" in data:
+        for escaped, plain in _ENTITIES:
+            data = data.replace(escaped, plain)
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)
     if any(colour in data for colour in _COLOURS):
@@ -114,8 +117,6 @@ def clean(text: str) -> str:
         text = text.translate(_ODD)
     elif "\0" in text:
         text = text.replace("\0", "")
-    if "&" in text and ";" in text:
-        text = html.unescape(text)
     if "\t" in text:
         text = _JOB.sub("", text, count=1)
     for _ in range(5):
