@@ -7,7 +7,7 @@ import sys
 if not sys.flags.safe_path:
     del sys.path[:1]
 
-from .cli import main  # noqa: E402
+from .cli import main
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from . import __version__, cli_hub, cli_try
+from . import __version__, cli_hub, cli_try, terminal
 from .errors import KerneldoctorError, UndeterminedError, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ ISSUES = "the project's issue tracker"
 _RULES = click.option(
     "--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules. Can be given several times."
 )
-_OUTPUT = click.option("--output", "-o", metavar="FILE", help="Write the result to a file, whole or not at all.")
+_OUTPUT = click.option(
+    "--output", "-o", metavar="FILE", help="Write the result to a file, whole or not at all; - for stdout."
+)
 
 
 @click.group(
@@ -42,7 +44,11 @@ def cli(context: click.Context) -> None:
 @_OUTPUT
 @click.option("--env", metavar="FILE", help="Judge saved facts or a saved report instead of this machine; - for stdin.")
 @click.option("--python", metavar="PATH", help="Look at the environment of another interpreter.")
-@click.option("--deep", is_flag=True, help="Also import torch and flash-attn, in a child process (up to 90 s).")
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Also import torch and flash-attn and run one GPU kernel, in a child process (up to 90 s).",
+)
 @click.option("--capture", metavar="FILE", help="Also write everything that was seen, to attach to a bug report.")
 @click.option("--replay", metavar="FILE", help="Look at a captured machine.")
 @click.option("--kernel", "kernels", multiple=True, metavar="REF", help="Also say which build of a Hub kernel loads.")
@@ -81,7 +87,7 @@ def scan(
     from .report.model import exit_code
 
     if deep and not quiet and sys.stderr.isatty():
-        click.echo("importing torch and flash-attn in a child process, up to 90 s ...", err=True)
+        click.echo("importing torch and flash-attn, running one GPU kernel, up to 90 s ...", err=True)
     report = api.scan(
         python=python, deep=deep, env=env, capture=capture, replay=replay, rules=folders, ignore=ignore,
         redact=not no_redact,
@@ -94,10 +100,10 @@ def scan(
     if form == "json":
         text = _json(report, answers)
     else:
-        may_color = output is None and not no_color
-        text = _console(report, may_color, verbose, quiet)
-        text += cli_hub.kernels_text(answers, _page(may_color)) if answers else ""
-    _deliver(text, output)
+        color = terminal.may_color(no_color, output)
+        text = _console(report, color, verbose, quiet)
+        text += cli_hub.kernels_text(answers, _page(color)) if answers else ""
+    terminal.deliver(text, output)
     return int(exit_code(report.summary, fail_on))
 
 
@@ -113,7 +119,7 @@ def explain(rule: str, form: str, folders: tuple[str, ...], output: str | None) 
     from .report.text import json_text
 
     found = api.find_rule(rule, folders)
-    _deliver(json_text(rule_json(found)) if form == "json" else rule_page(found, _width()), output)
+    terminal.deliver(json_text(rule_json(found)) if form == "json" else rule_page(found, terminal.width()), output)
     return 0
 
 
@@ -131,13 +137,15 @@ def rules(check: str | None, form: str, folders: tuple[str, ...], output: str | 
     if check is not None:
         result = api.check_rules(check)
         if form == "json":
-            _deliver(json_text({"folder": check, "rules": result.rules, "complaints": result.complaints}), output)
+            terminal.deliver(
+                json_text({"folder": check, "rules": result.rules, "complaints": result.complaints}), output
+            )
         else:
             fine = f"{plural(result.rules, 'rule')} checked, nothing to mend"
-            _deliver("\n".join(result.complaints or (fine,)) + "\n", output)
+            terminal.deliver("\n".join(result.complaints or (fine,)) + "\n", output)
         return 2 if result.complaints else 0
     found = api.list_rules(folders)
-    _deliver(json_text([rule_json(rule) for rule in found]) if form == "json" else rule_list(found), output)
+    terminal.deliver(json_text([rule_json(rule) for rule in found]) if form == "json" else rule_list(found), output)
     return 0
 
 
@@ -164,79 +172,111 @@ def _json(report: Report, kernels: Sequence[Answer | Unanswered]) -> str:
     return json_text({**report.to_json(), "kernels": cli_hub.kernels_json(kernels) if kernels else []})
 
 
-def _console(report: Report, may_color: bool, verbose: bool, quiet: bool) -> str:
+def _console(report: Report, color: bool, verbose: bool, quiet: bool) -> str:
     from .report.console import Style, render
 
-    return render(report, Style(_width(), may_color and not _dull(), verbose, quiet))
+    return render(report, Style(terminal.width(), color, verbose, quiet))
 
 
-def _page(may_color: bool) -> Page:
+def _page(color: bool) -> Page:
     from .report.layout import Page
 
-    return Page(_width(), may_color and not _dull())
+    return Page(terminal.width(), color)
 
 
-def _dull() -> bool:
-    """Whether nobody would see colours."""
-    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+class _Signalled(BaseException):
+    """SIGTERM or SIGHUP, as an exception: what was started is ended on the way out."""
 
-
-def _width() -> int:
-    import shutil
-
-    return shutil.get_terminal_size((80, 24)).columns
-
-
-def _deliver(text: str, output: str | None) -> None:
-    """To the file that was asked for, else to stdout."""
-    if output is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    from .api import write_text
-
-    write_text(output, text)
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The process: every ending becomes an exit code, and one line on stderr where it is not a result."""
-    sys.exit(_run(arguments))
-
-
-def _run(arguments: Sequence[str] | None) -> int:
+    code = 4
     try:
-        # A name that the locale cannot write must not turn a report into a crash.
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="backslashreplace")
-        result = cli.main(arguments, prog_name=PROGRAM, standalone_mode=False)
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+    finally:
+        _end_children()
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    terminal.prepare()
+    secret = "--no-redact" not in arguments
+    try:
+        _listen_to_signals()
+        result = cli.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
-        return _complain(error.format_message(), 2)
+        return _complain(error.format_message(), 2, secret)
     except UndeterminedError as error:
-        return _complain(str(error), 3)
+        return _complain(str(error), 3, secret)
     except KerneldoctorError as error:
-        return _complain(str(error), 2)
+        return _complain(str(error), 2, secret)
     except (KeyboardInterrupt, click.Abort):
         return 130
+    except _Signalled as signalled:
+        return 128 + signalled.number
     except BrokenPipeError:
-        # The reader has gone; closing stdout at exit must not fail once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        terminal.give_up_stdout()  # the reader has gone
         return 141
     except Exception as error:  # noqa: BLE001 - the outermost frame: our own bug must end in one line that helps
-        if os.environ.get("KERNELDOCTOR_DEBUG") == "1":
-            import traceback
-
-            traceback.print_exc()
-        return _complain(
-            f"internal error ({type(error).__name__}: {error}): please report it to {ISSUES} with the output of the "
-            f"same command under KERNELDOCTOR_DEBUG=1 and the file of `{PROGRAM} scan --capture FILE`",
-            4,
-        )
+        if isinstance(error, OSError) and terminal.is_full(error):
+            terminal.give_up_stdout()
+            return _complain(f"cannot write the result to standard output: {error.strerror}", 2, secret)
+        return _own_bug(error, secret)
 
 
-def _complain(message: str, code: int) -> int:
-    from .report.text import printable
+def _own_bug(error: Exception, secret: bool) -> int:
+    if os.environ.get("KERNELDOCTOR_DEBUG") == "1":
+        import traceback
 
-    sys.stderr.write(f"{PROGRAM}: {printable(message.strip())}\n")
+        terminal.write_error(_redacted("".join(traceback.format_exception(error)), secret))
+    return _complain(
+        f"internal error ({type(error).__name__}: {error}): please report it to {ISSUES} with the output of the "
+        f"same command under KERNELDOCTOR_DEBUG=1 and the file of `{PROGRAM} scan --capture FILE`",
+        4,
+        secret,
+    )
+
+
+def _complain(message: str, code: int, secret: bool) -> int:
+    terminal.write_error(f"{PROGRAM}: {_redacted(message.strip(), secret)}\n")
     return code
+
+
+def _redacted(text: str, secret: bool) -> str:
+    """A message as it may be pasted: it names paths, and people in them, as reports do."""
+    if not secret:
+        return text
+    from .api import find_identity
+    from .host import RealHost
+    from .report.redact import Redactor
+
+    return Redactor(find_identity(RealHost()))(text)
+
+
+def _listen_to_signals() -> None:
+    """Turn what would end us at once into an exception, unless somebody listens already or it is ignored (nohup)."""
+    import signal
+    import threading
+
+    def stop(number: int, frame: object) -> None:
+        raise _Signalled(number)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, stop)
+
+
+def _end_children() -> None:
+    """Kill the programs that still run: probes that nobody waited for, or all when we are interrupted."""
+    if f"{__package__}.processes" in sys.modules:
+        from .processes import end_commands
+
+        end_commands(for_good=True)

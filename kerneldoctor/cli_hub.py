@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import terminal
 from .errors import KerneldoctorError
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 _FORMAT = click.option("--format", "form", type=click.Choice(["console", "json"]), default="console", show_default=True)
-_OUTPUT = click.option("--output", "-o", metavar="FILE", help="Write the result to a file, whole or not at all.")
+_OUTPUT = click.option(
+    "--output", "-o", metavar="FILE", help="Write the result to a file, whole or not at all; - for stdout."
+)
 _RULES = click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules.")
 _TIMEOUT = click.option(
     "--timeout", type=click.FloatRange(0.1, 600), default=20.0, show_default=True, help="Seconds for asking the Hub."
@@ -143,7 +146,8 @@ def show(repositories: tuple[str, ...], form: str) -> int:
     from .report.text import json_text
 
     path, listings = api_hub.index_listings(repositories)
-    click.echo(json_text(to_json(path, listings)) if form == "json" else render(path, listings, _width()), nl=False)
+    text = json_text(to_json(path, listings)) if form == "json" else render(path, listings, terminal.width())
+    terminal.deliver(text, None)
     return 0
 
 
@@ -193,20 +197,9 @@ def _deliver(
     if options["form"] == "json":
         text = json_text(document() if options["no_redact"] else redact_json(document(), redactor))
     else:
-        text = page(Page(_width(), _may_color(options), None if options["no_redact"] else redactor))
-    if options["output"] is None:
-        click.echo(text, nl=False)
-        return
-    from .api import write_text
-
-    write_text(options["output"], text)
-
-
-def _may_color(options: dict[str, Any]) -> bool:
-    import os
-
-    dull = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
-    return not (dull or options["no_color"] or options["output"] is not None)
+        color = terminal.may_color(options["no_color"], options["output"])
+        text = page(Page(terminal.width(), color, None if options["no_redact"] else redactor))
+    terminal.deliver(text, options["output"])
 
 
 def _progress(text: str) -> None:
@@ -219,9 +212,3 @@ def _exit_code(error: KerneldoctorError) -> int:
     from .errors import UndeterminedError
 
     return 3 if isinstance(error, UndeterminedError) else 2
-
-
-def _width() -> int:
-    import shutil
-
-    return shutil.get_terminal_size((80, 24)).columns

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import terminal
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ _REST = _options(
     click.option("--no-color", is_flag=True, help="Plain text; NO_COLOR in the environment does the same."),
     click.option("--no-redact", is_flag=True, help="Keep user and host names, home paths and secrets."),
     _FORMAT,
-    click.option("--output", "-o", metavar="FILE", help="Write the result to a file, whole or not at all."),
+    click.option(
+        "--output", "-o", metavar="FILE", help="Write the result to a file, whole or not at all; - for stdout."
+    ),
 )
 
 
@@ -101,7 +104,7 @@ def contracts(form: str) -> int:
     from .report.text import json_text
 
     known = api_try.list_contracts()
-    click.echo(json_text(to_json(known)) if form == "json" else render(known, _width()), nl=False)
+    terminal.deliver(json_text(to_json(known)) if form == "json" else render(known, terminal.width()), None)
     return 0
 
 
@@ -147,7 +150,7 @@ def _step(text: str) -> None:
     from .report.text import printable
 
     _clear()
-    click.echo(f"{printable(text)[: _width() - 5]} ...", err=True, nl=False)
+    click.echo(f"{printable(text)[: terminal.width() - 5]} ...", err=True, nl=False)
 
 
 def _progress(seen: Progress) -> None:
@@ -155,7 +158,7 @@ def _progress(seen: Progress) -> None:
     from .report.trial import progress_text
 
     text = progress_text(seen.device, seen.number, seen.of, seen.case, seen.stage, seen.seconds)
-    click.echo(f"\r\x1b[K{printable(text)[: _width() - 1]}", err=True, nl=False)
+    click.echo(f"\r\x1b[K{printable(text)[: terminal.width() - 1]}", err=True, nl=False)
 
 
 def _clear() -> None:
@@ -175,24 +178,7 @@ def _deliver(trial: Trial, options: dict[str, Any], identity: Identity) -> None:
     if options["form"] == "json":
         text = json_text(to_json(trial) if options["no_redact"] else redact_json(to_json(trial), redactor))
     else:
-        page = Page(_width(), _may_color(options), None if options["no_redact"] else redactor)
+        color = terminal.may_color(options["no_color"], options["output"])
+        page = Page(terminal.width(), color, None if options["no_redact"] else redactor)
         text = render(trial, page, options["verbose"])
-    if options["output"] is None:
-        click.echo(text, nl=False)
-        return
-    from .api import write_text
-
-    write_text(options["output"], text)
-
-
-def _may_color(options: dict[str, Any]) -> bool:
-    import os
-
-    dull = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
-    return not (dull or options["no_color"] or options["output"] is not None)
-
-
-def _width() -> int:
-    import shutil
-
-    return shutil.get_terminal_size((80, 24)).columns
+    terminal.deliver(text, options["output"])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
-import stat
 from pathlib import Path
 
 import pytest
 
 import kerneldoctor
 from kerneldoctor import api
-from kerneldoctor.errors import EnvironmentFileError, UsageError
+from kerneldoctor.errors import UsageError
 from kerneldoctor.report.model import Ignore
 from tests.fake_host import FakeHost
 from tests.report.samples import BROKEN, HEALTHY, RULES

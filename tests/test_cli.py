@@ -50,6 +50,14 @@ def saved(tmp_path: Path) -> Callable[..., Path]:
 Saved = Callable[..., Path]
 
 
+def alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+
+
 def one_line(result: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
     """Wrong use ends with this code, one line on stderr that says what, and nothing on stdout."""
     assert result.returncode == code, result.stderr
@@ -109,6 +117,9 @@ class TestScan:
         text = (tmp_path / "report.txt").read_text("utf-8")
         assert text.startswith("Nothing wrong found")
         assert "\x1b" not in text
+        dash = kd("scan", "--env", saved(), "--rules", RULES, "-o", "-", cwd=tmp_path)
+        assert dash.stdout == text
+        assert not (tmp_path / "-").exists()
 
     def test_ignored_findings_are_listed_apart_with_their_reason(self, saved: Saved) -> None:
         ignore = ("--ignore", "TST1001=ticket 7;until=2999-01-01", "--ignore", "gpu-without-code=card goes back")
@@ -163,6 +174,12 @@ class TestBadUse:
 
     def test_env_file_is_a_folder(self, tmp_path: Path) -> None:
         one_line(kd("scan", "--env", tmp_path), 2, str(tmp_path))
+
+    @pytest.mark.parametrize("option", ["--env", "--replay"])
+    def test_what_is_no_file_is_not_waited_for(self, tmp_path: Path, option: str) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        one_line(kd("scan", option, tmp_path / "pipe"), 2, "pipe", "no regular file")
+        one_line(kd("scan", option, "/dev/zero"), 2, "/dev/zero", "no regular file")
 
     def test_env_file_cut_off(self, saved: Saved) -> None:
         path = saved(json.dumps(HEALTHY.to_json())[:-40])
@@ -308,6 +325,57 @@ class TestProgram:
         result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment(), check=False)
         assert result.stderr == ""
 
+    @pytest.mark.parametrize(("closing", "says"), [(">&-", "is closed"), (">/dev/full", "No space left on device")])
+    def test_a_standard_output_that_takes_nothing_is_one_line(self, saved: Saved, closing: str, says: str) -> None:
+        command = f"{sys.executable} -m kerneldoctor scan --env {saved()} {closing}"
+        one_line(
+            subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment(), check=False),
+            2, "standard output", says,
+        )  # fmt: skip
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_what_we_started_ends_with_us(self, tmp_path: Path, number: int, code: int) -> None:
+        note, python = tmp_path / "pid", tmp_path / "python"
+        python.write_text(f"#!/bin/sh\nsleep 60 & echo $! > {note}\nwait\n")
+        python.chmod(0o755)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kerneldoctor", "scan", "--python", str(python)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        )  # fmt: skip
+        while not (note.exists() and note.read_text().endswith("\n")):
+            time.sleep(0.02)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+        assert (process.returncode, out, err.strip()) == (code, b"", b"")
+        end = time.monotonic() + 5
+        while alive(int(note.read_text())) and time.monotonic() < end:
+            time.sleep(0.02)
+        assert not alive(int(note.read_text()))
+
+    def test_nothing_of_the_current_folder_is_run(self, saved: Saved, tmp_path: Path) -> None:
+        path = saved()
+        for name in ("json", "typing", "__future__", "click", "dataclasses", "rich", "kerneldoctor_x"):
+            (tmp_path / f"{name}.py").write_text("raise SystemExit('code of the current folder ran')")
+        result = kd("scan", "--env", path, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert kd("scan", "--python", sys.executable, cwd=tmp_path).returncode in (0, 1)
+
+    def test_a_current_folder_that_is_gone(self, saved: Saved) -> None:
+        command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m kerneldoctor scan"
+        for more, code in ((f"--env {saved()}", 0), ("--fail-on never", 0), ("-o report.txt --fail-on never", 2)):
+            result = subprocess.run(
+                ["bash", "-c", f"{command} {more}"], capture_output=True, text=True, env=environment(), check=False,
+                cwd=saved().parent,
+            )  # fmt: skip
+            assert result.returncode == code, result.stderr
+
+    def test_messages_are_redacted_as_reports_are(self, tmp_path: Path) -> None:
+        home = tmp_path / "home" / "zaphod"
+        home.mkdir(parents=True)
+        who = {"HOME": str(home), "USER": "zaphod"}
+        one_line(kd("scan", "--env", home / "none.json", **who), 2, "cannot read ~/none.json")
+        assert str(home) in kd("scan", "--env", home / "none.json", "--no-redact", **who).stderr
+
     def test_interrupt_is_quiet(self) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "kerneldoctor", "scan", "--env", "-"],
@@ -376,7 +444,7 @@ class TestImports:
     def test_version_and_help_load_the_command_line_only(self) -> None:
         for argument in ("--version", "--help"):
             ours = {name for name in self.modules(argument) if name.startswith("kerneldoctor.")}
-            assert ours == {f"kerneldoctor.{name}" for name in ("cli", "cli_hub", "cli_try", "errors")}
+            assert ours == {f"kerneldoctor.{name}" for name in ("cli", "cli_hub", "cli_try", "errors", "terminal")}
 
     def test_importing_the_package_loads_nothing(self) -> None:
         code = "import sys, kerneldoctor; print([m for m in sys.modules if m.startswith('kerneldoctor.')])"

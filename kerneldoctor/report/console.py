@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _STYLE: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _SHOWN_FACTS = 4
 _SHOWN_DOUBTS = 3
-NARROWEST, WIDEST = 60, 200  # columns
+NARROWEST, WIDEST = 40, 200  # columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .text import printable
 
-NARROWEST, WIDEST = 60, 160  # columns
+NARROWEST, WIDEST = 40, 160  # columns
 
 
 @dataclass(slots=True)
