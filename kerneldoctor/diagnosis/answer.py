@@ -21,7 +21,7 @@ from ..engine.matching import judge, judge_told
 from ..engine.model import Finding, Rule
 from ..engine.patterns import squeeze
 from ..engine.symptoms import STRENGTHS, Hit, Symptoms
-from ..engine.testimony import testify, testify_kernel, told
+from ..engine.testimony import infer, testify, testify_question, told
 from ..environment import Environment, Fact
 from ..intake.model import Contradiction, Pasted
 from ..intake.text import clean, to_bytes
@@ -31,7 +31,7 @@ from .asking import Ask, ask_for
 Basis = Literal["text and facts", "text", "facts"]
 _LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
 _OF_STRENGTH = {"decisive": 60, "telling": 40, "hint": 12}
-_OF_SEVERITY = {"error": 0, "warning": -8, "info": -25}
+_OF_SEVERITY = {"error": 0, "warning": -4, "info": -15}
 _FACTS_ALONE = {"error": 28, "warning": 16, "info": 4}
 _SHOWN_LINES = 6
 
@@ -115,10 +115,10 @@ def diagnose_text(text: str | bytes, name: str = "", known: Knowledge | None = N
 def _answer(pasted: Pasted, hits: tuple[Hit, ...], known: Knowledge) -> Diagnosis:
     testimony = told(hits)
     case = Case(
-        testify(pasted.environment, testimony),
+        infer(testify(pasted.environment, testimony), known.tables),
         known.tables,
-        testify_kernel(pasted.kernel or Kernel(), testimony),
-        pasted.workload or Workload(),
+        testify_question(pasted.kernel or Kernel(), "kernel", testimony),
+        testify_question(pasted.workload or Workload(), "workload", testimony),
     )
     errors = squeeze(" ".join(block.text for block in pasted.error_text))
     answers, refuted = _weigh(case, hits, known.rules, errors)
@@ -164,7 +164,7 @@ def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], ca
     finding = found[0]
     best = min(hits, key=lambda hit: (STRENGTHS.index(hit.symptom.strength), -hit.weight))
     score = _OF_STRENGTH[best.symptom.strength] + min(best.weight, 60) // 4 + _OF_SEVERITY[finding.severity]
-    score += 30 if truth else min(4 * len(finding.facts), 12)
+    score += 30 if truth else min(5 * len(finding.facts), 20)
     sure = bool(truth) or best.symptom.strength == "decisive"
     settled = replace(finding, certainty="confirmed" if sure else "possible", missing=() if sure else finding.missing)
     return Answer(
@@ -185,8 +185,8 @@ def _by_facts(rules: list[Rule], hits: Mapping[str, list[Hit]], case: Case, erro
     answers: list[Answer] = []
     for rule, found in grouped.items():
         finding, hints = found[0], hits.get(rule, [])
-        if finding.certainty == "possible" and not _spoken_for(finding, hints):
-            continue
+        if finding.certainty == "possible" and not hints:
+            continue  # one of many that nothing rules out
         score = _FACTS_ALONE[finding.severity] if finding.certainty == "confirmed" else min(3 * len(finding.facts), 9)
         score += _OF_STRENGTH["hint"] * bool(hints) + 15 * _is_about(finding, errors)
         answers.append(
@@ -200,11 +200,6 @@ def _by_facts(rules: list[Rule], hits: Mapping[str, list[Hit]], case: Case, erro
             )
         )
     return answers
-
-
-def _spoken_for(finding: Finding, hints: list[Hit]) -> bool:
-    """Whether a possible finding is more than one of many that nothing rules out."""
-    return bool(hints) or any(used.fact == "kernel.repo" for used in finding.facts)
 
 
 def _is_about(finding: Finding, errors: str) -> bool:

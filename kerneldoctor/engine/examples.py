@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from ..environment import NOT_LOOKED, Environment, Fact, Package, Packages, abse
 from .case import Case, Kernel, Tables, Workload
 from .matching import judge
 from .model import Example, Expect, Rule
+from .symptoms import Symptoms
 
 _GIVEN = "example"
 
@@ -52,7 +52,7 @@ def answer(rule: Rule, example: Example, tables: Tables) -> tuple[Expect | None,
 
 def symptom_matches(rule: Rule, text: str) -> bool:
     """Whether any symptom of the rule is in the text."""
-    return any(re.search(symptom.match, text) for symptom in rule.symptoms)
+    return bool(Symptoms([rule]).search(text.split("\n")))
 
 
 def _section(kind: type, facts: Mapping[str, Any], prefix: str, gone: set[str]) -> Any:

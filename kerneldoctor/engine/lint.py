@@ -15,6 +15,7 @@ from dataclasses import replace
 from .case import Tables, schema_paths, schema_type
 from .conditions import BINARY, leaves, parse_specifier
 from .examples import answer, symptom_matches
+from .lint_symptoms import lint_symptoms
 from .model import Condition, Leaf, Rule, Tree
 
 SECTIONS = ("# What you see", "# Why", "# What to do", "# How we know")
@@ -56,6 +57,7 @@ def _lint_rule(rule: Rule, tables: Tables, today: datetime.date) -> Iterator[str
     if not unknown:
         yield from _lint_values(rule)
         yield from _lint_examples(rule, tables)
+    yield from lint_symptoms(rule)
 
 
 def _unknown_facts(rule: Rule) -> Iterator[str]:

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from ..environment import Environment, Fact, Gpu, Package, Packages, known
-from .case import Kernel
+from .case import Kernel, Tables, Workload
+from .facts.driver import product_row
 from .symptoms import Hit
 
-T = TypeVar("T")
+Q = TypeVar("Q", Kernel, Workload)
 
 
 def told(hits: Iterable[Hit]) -> dict[str, Fact[Any]]:
@@ -51,7 +52,7 @@ def testify(environment: Environment, facts: dict[str, Fact[Any]]) -> Environmen
             packages = _with_package(packages, rest.partition(".")[0], fact)
         elif head == "gpu":
             gpus = _with_gpu(gpus, rest, fact)
-        elif head != "kernel" and environment.fact(path).is_unknown:
+        elif head not in ("kernel", "workload") and environment.fact(path).is_unknown:
             sections.setdefault(head, {})[rest] = fact
     changed: dict[str, Any] = {
         head: dataclasses.replace(getattr(environment, head), **given) for head, given in sections.items()
@@ -59,10 +60,37 @@ def testify(environment: Environment, facts: dict[str, Fact[Any]]) -> Environmen
     return dataclasses.replace(environment, packages=packages, gpus=gpus, **changed)
 
 
-def testify_kernel(kernel: Kernel, facts: dict[str, Fact[Any]]) -> Kernel:
-    """The same for what the text tells of a Hub kernel."""
-    given = {path.removeprefix("kernel."): fact for path, fact in facts.items() if path.startswith("kernel.")}
-    return dataclasses.replace(kernel, **{name: f for name, f in given.items() if getattr(kernel, name).is_unknown})
+def testify_question(section: Q, head: str, facts: dict[str, Fact[Any]]) -> Q:
+    """The same for what the text tells of a Hub kernel or a workload; `head` says which of the two."""
+    given = {path.removeprefix(f"{head}."): fact for path, fact in facts.items() if path.startswith(f"{head}.")}
+    return dataclasses.replace(section, **{name: f for name, f in given.items() if getattr(section, name).is_unknown})
+
+
+def infer(environment: Environment, tables: Tables) -> Environment:
+    """What a reader takes for granted: a product's compute capability, and that a listed flash-attn is all there.
+
+    A scan looks at files and does not need this; of a paste nobody can say more.
+    """
+    changed: dict[str, Any] = {}
+    if environment.gpus.value:
+        gpus = tuple(_with_capability(gpu, tables) for gpu in environment.gpus.value)
+        changed["gpus"] = known(gpus, environment.gpus.note)
+    for name in ("flash_attn", "flash_attn_3", "flash_attn_4"):
+        section = getattr(environment, name)
+        if section.version.is_known and section.kind.is_unknown:
+            changed[name] = dataclasses.replace(section, kind=known("complete", section.version.note))
+    return dataclasses.replace(environment, **changed)
+
+
+def _with_capability(gpu: Gpu, tables: Tables) -> Gpu:
+    if gpu.compute_capability.is_known or not gpu.name.is_known:
+        return gpu
+    row = product_row(str(gpu.name.value), tables.get("gpu_products", ()))
+    if row is None:
+        return gpu
+    vendor = known("nvidia", "table gpu_products") if gpu.vendor.is_unknown else gpu.vendor
+    capability = known(str(row["capability"]), "table gpu_products")
+    return dataclasses.replace(gpu, compute_capability=capability, vendor=vendor)
 
 
 def _with_package(packages: Packages, name: str, fact: Fact[Any]) -> Packages:
