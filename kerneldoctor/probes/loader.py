@@ -7,6 +7,7 @@ The cache is read as a file: `ldconfig -p` prints the same table but costs a pro
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -139,6 +140,7 @@ def _read_cache(path: str) -> dict[str, list[str]]:
     return parse_cache(data)
 
 
+@functools.lru_cache(maxsize=1)  # several probes ask for libraries, and a cache has thousands of entries
 def parse_cache(data: bytes) -> dict[str, list[str]]:
     """The libraries of interest in the bytes of a loader cache of glibc 2.2 or newer. Raises ProbeError."""
     start = data.find(_MAGIC)  # an older table may come first
