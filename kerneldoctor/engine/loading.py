@@ -12,11 +12,13 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import RuleError
-from .case import Row, Tables
 from .model import Condition, Deferred, Details, Evidence, Example, Leaf, Remedy, Rule, Symptom, Tree
+
+if TYPE_CHECKING:  # `explain` reads rules and judges nothing
+    from .case import Row, Tables
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 BUNDLE = "bundle.jsonl"
@@ -119,7 +121,7 @@ def _shipped() -> tuple[tuple[Rule, ...], Tables]:
     return parse_bundle(compile_bundle(folder))
 
 
-class _Tables(Mapping[str, tuple[Row, ...]]):
+class _Tables(Mapping[str, "tuple[Row, ...]"]):
     """Tables by name; one is parsed when it is first asked for."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
