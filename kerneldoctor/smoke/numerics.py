@@ -15,10 +15,12 @@ from .protocol import TensorError
 if TYPE_CHECKING:
     import torch
 
-#: A row (the last dimension) may be this many times as far off as the worst baseline row near it, and this many times
-#: as its own baseline more: a query that looks at one key alone is hard for all low precision.
+#: A row (the last dimension) may be this many times as far off as the worst baseline row near it, this many times as
+#: its own baseline, and this many units of rounding of itself, together. A query that looks at one key alone is hard
+#: for low precision, and the baseline may have been lucky there.
 NEAR_FACTOR = 4.0
 OWN_FACTOR = 4.0
+OWN_UNITS = 4.0
 #: But never less than this many units of rounding of the rows near it: the baseline may happen to be exact.
 ROW_FLOOR = 2.0
 #: The whole tensor may be this many times as far off as the baseline, in the root mean square. Kernels sum gradients
@@ -90,10 +92,12 @@ def _rows(
     """How many times over its tolerance each row is."""
     import torch
 
-    allowed = ROW_FLOOR * unit * _nearby(reference.norm(dim=-1), position)
+    size = reference.norm(dim=-1)
+    allowed = ROW_FLOOR * unit * _nearby(size, position)
     for baseline in baselines:
         own = (baseline.float() - reference).norm(dim=-1)
-        allowed = torch.maximum(allowed, NEAR_FACTOR * _nearby(own, position) + OWN_FACTOR * own)
+        cost = NEAR_FACTOR * _nearby(own, position) + OWN_FACTOR * own + OWN_UNITS * unit * size
+        allowed = torch.maximum(allowed, cost)
     return _over(error.norm(dim=-1), allowed + floor * error.shape[-1] ** 0.5)
 
 

@@ -31,7 +31,14 @@ KINDS: dict[str, tuple[str, int]] = {
 }
 LAYERS = {layer_name: function for function, (layer_name, _) in KINDS.items()}
 #: (rows, width of the output, dtype, magnitude); odd rows, and widths that no vector of 8 divides.
-SHAPES = ((67, 512, "bfloat16", 1.0), (3, 1037, "float16", 4.0), (1, 8, "bfloat16", 0.05))
+SHAPES = (
+    (67, 512, "bfloat16", 1.0),
+    (3, 1037, "float16", 4.0),
+    (1, 8, "bfloat16", 0.05),
+    (5, 192, "float32", 1.0),  # only here the exact gelu can be told from its tanh form, 5e-4 apart
+)
+#: Kernels take fast exponentials in fp32.
+FLOAT32_FLOOR = 1e-4
 THRESHOLD = 0.25
 
 
@@ -71,6 +78,10 @@ class Activations(Contract):
     def applies(self, params: Params, names: set[str]) -> bool:
         """Whether the kernel has this function."""
         return params["function"] in names
+
+    def floor(self, name: str, params: Params) -> float:
+        """That of fp32, where there is no low precision to measure by."""
+        return FLOAT32_FLOOR if params["dtype"] == "float32" else 0.0
 
     def inputs(self, params: Params, draw: Draw) -> Tensors:
         """x, and the output full of NaN."""

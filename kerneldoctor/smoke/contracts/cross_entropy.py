@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._contract import Tensors
 
 IGNORED = -100
-#: A loss is one number around 8 that some kernels sum in the precision of the logits; its gradients are judged strictly.
+#: A loss is one number around 8 that some kernels sum in the logits' precision; its gradients are judged strictly.
 LOSS_FLOOR = {"bfloat16": 0.1, "float16": 0.012}
 
 

@@ -19,7 +19,7 @@ EPS = 1e-5
 SHAPES = (
     (2, 37, 1024, "bfloat16", 1.0),
     (1, 131, 2880, "float16", 4.0),
-    (3, 1, 64, "bfloat16", 0.05),
+    (3, 1, 64, "bfloat16", 0.003),  # so small that the epsilon counts
 )
 
 

@@ -132,7 +132,7 @@ def _angles(tokens: int, half: int, like: torch.Tensor) -> tuple[torch.Tensor, t
     import torch
 
     speed = 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
-    turn = torch.arange(tokens, dtype=torch.float64)[:, None] * speed
+    turn = torch.arange(3, tokens + 3, dtype=torch.float64)[:, None] * speed  # position 0 would rotate nothing
     return turn.cos().to(like.device, like.dtype), turn.sin().to(like.device, like.dtype)
 
 
