@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from .engine.case import Kernel, Row, Workload
     from .hub.answer import Answer
     from .hub.issues import KnownIssue
+    from .hub.metadata import Metadata
     from .smoke.contracts import Contract
     from .smoke.fetch import Fetched
-    from .smoke.metadata import Metadata
     from .smoke.runner import Limits, Progress
     from .smoke.trial import Refusal, Run, Subject, Trial
     from .smoke.weigh import Knowledge

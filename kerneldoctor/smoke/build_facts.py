@@ -9,8 +9,8 @@ from typing import Any
 from ..engine.case import Kernel
 from ..environment import Fact, absent, known, unknown
 from ..hub.listing import build_id
+from ..hub.metadata import Metadata
 from ..hub.variant import Framework, Variant, parse_variant
-from .metadata import Metadata
 from .trial import Subject
 
 _FRAMEWORKS = {

@@ -17,7 +17,8 @@ from ..engine.facts.driver import gpu_capability, visible_nvidia_gpus
 from ..environment import Fact, known, unknown
 from ..errors import HubError
 from ..hub.download import publisher_is_trusted
-from .metadata import Damage, Metadata, MetadataError, check_files, read_metadata
+from ..hub.metadata import Metadata, MetadataError, read_metadata
+from .digest import Damage, check_files
 from .trial import Refusal
 
 # kernels 0.14.0, which asks nobody, has this list (load.py of https://pypi.org/project/kernels/0.14.0/).

@@ -14,8 +14,8 @@ from kerneldoctor.engine.case import Case, Kernel
 from kerneldoctor.engine.loading import shipped_tables
 from kerneldoctor.environment import Environment, Package, Packages, known
 from kerneldoctor.hub.candidates import release_row
+from kerneldoctor.hub.metadata import read_metadata
 from kerneldoctor.smoke.build_facts import build_id_of, kernel_of
-from kerneldoctor.smoke.metadata import read_metadata
 from kerneldoctor.smoke.precheck import check_build, check_needs, check_publisher
 from kerneldoctor.smoke.trial import Refusal, Subject
 from tests.hub.server import Fault, Hub, serve

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kerneldoctor.smoke.metadata import Damage, MetadataError, check_files, read_metadata
-from tests.kernels.layout import metadata, source
+from kerneldoctor.hub.metadata import MetadataError, read_metadata
+from kerneldoctor.smoke.digest import Damage, check_files
+from tests.kernels.layout import metadata
 
 BUILD = {
     "__init__.py": b"x = 1\n",
@@ -85,33 +86,6 @@ def test_a_file_that_cannot_be_opened_is_damage_and_no_crash(folder: Path) -> No
     assert ("sub/_ops.py", "unreadable") in damages(folder)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (b"{", "no JSON"), (b"[]", "no object"), (b"\xff\xfe", "no JSON"), (b"[" * 100_000, "no JSON"),
-        (b'{"digest": {"algorithm": "sha256", "files": {"a": 1}}}', "digest"), (b'{"digest": 3}', "digest"),
-    ],
-)  # fmt: skip
-def test_unreadable_metadata_says_why(tmp_path: Path, text: bytes, why: str) -> None:
-    (tmp_path / "metadata.json").write_bytes(text)
-    with pytest.raises(MetadataError, match=why):
-        read_metadata(tmp_path)
-
-
-def test_missing_and_endless_metadata_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(MetadataError, match="there is no"):
-        read_metadata(tmp_path)
-    (tmp_path / "metadata.json").write_bytes(b" " * (5 << 20))
-    with pytest.raises(MetadataError, match="larger"):
-        read_metadata(tmp_path)
-
-
-@pytest.mark.parametrize("field", ["name", "id", "version", "license", "python_depends", "backend"])
-def test_a_required_field_that_is_missing_is_listed(tmp_path: Path, field: str) -> None:
-    (tmp_path / "metadata.json").write_bytes(metadata({}, **{field: None}))
-    assert read_metadata(tmp_path).lacks == (field.replace("_", "-"),)
-
-
 @pytest.mark.torch
 def test_the_digest_is_the_one_that_kernels_computes(folder: Path) -> None:
     from kernels._rust import Digest, DigestAlgorithm
@@ -125,14 +99,3 @@ def test_the_digest_is_the_one_that_kernels_computes(folder: Path) -> None:
     assert check_files(folder, read_metadata(folder)) == ()
     (folder / "sub" / "_ops.py").write_text("z")
     assert check_files(folder, read_metadata(folder)) == (Damage("sub/_ops.py", "changed"),)
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("field", ["name", "id", "version", "license", "python_depends", "backend"])
-def test_kernels_demands_what_we_say_it_demands(field: str) -> None:
-    from kernels._rust import Metadata
-
-    build = source("x = 1")
-    Metadata.from_bytes(metadata(build))
-    with pytest.raises(ValueError, match=field.replace("_", "-")):
-        Metadata.from_bytes(metadata(build, **{field: None}))
