@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from .model import Block
 from .notebook import Notebook
 from .scan import Recogniser
-from .text import WINDOW, Line, Text
+from .text import WINDOW, Line, Text, clean
 
 BEFORE, AFTER = 4, 8  # lines of surroundings
 TRACEBACK = 150  # lines that a traceback may be long
@@ -110,16 +110,18 @@ def _back(text: Text, offset: int, lines: int) -> int:
 
 
 def _forward(text: Text, offset: int) -> int:
-    """The end of the surroundings: a traceback is followed to its last line."""
-    end = offset
-    in_traceback = text.data[offset : offset + 200].lstrip().lower().startswith(b"traceback")
-    left = TRACEBACK if in_traceback else AFTER
-    while left > 0 and end < text.size:
+    """The end of the surroundings; a traceback is followed to the line that names the exception."""
+    end, left, following = offset, AFTER, TRACEBACK
+    inside = b"traceback (most recent" in text.data[offset : offset + 200].lower()
+    while (left > 0 or inside) and end < text.size and end - offset < 64 * WINDOW:
         line_end = text.end(end)
+        if inside:
+            words = clean(text.data[end : min(line_end, end + 300)].decode("utf-8", "replace"))
+            following -= 1
+            inside = following > 0 and (not words or words[0] in " \t" or words.startswith(("Traceback", "File ")))
+        else:
+            left -= 1
         end = text.after(line_end)
-        left -= 1
-        if line_end - offset > 64 * WINDOW:
-            break
     return min(end, text.size)
 
 

@@ -33,9 +33,7 @@ _LISTED = re.compile(r"\s*((?:torch|tvm)[\w.-]{3,80}?)(?:: (.{8,300})|\s+compati
 _NO_VARIANT = re.compile(
     r"Cannot find a build variant for this system in ([^\s:(]{1,200})(?:\s\(revision: ([\w./-]{1,64})\))?"
 )
-_LACKS = re.compile(
-    r"does not have (?:one of )?build(?: variants?)?: ([\w ,.-]{5,400})"
-)
+_LACKS = re.compile(r"does not have (?:one of )?build(?: variants?)?: ([\w ,.-]{5,400})")
 _ARCHS = re.compile(
     r"(?:declares archs|architectures of the build):? ?\[?((?:'?\d{1,2}\.\d[af]?(?:\+PTX)?'?,? ?){1,16})"
 )

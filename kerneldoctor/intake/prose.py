@@ -49,7 +49,7 @@ _CUDA = re.compile(
 )
 _CU_TAG = re.compile(r"(?<![\w.-])cu(1[0-9])(\d)(?![\w-])", re.IGNORECASE)
 _DRIVER = re.compile(
-    r"(?<![\w])drivers?(?:\s{1,2}(?:version|ver\.?|r))?[\s:=]{0,3}(?:is |nvidia-?)?v?(\d{3}(?:\.\d{1,3}){1,2}|[3-6]\d\d)(?![\d.])",
+    r"(?<![\w])drivers?(?:\s{1,2}(?:version|ver\.?|r))?[\s:=]{0,3}(?:is |nvidia-?)?v?(\d{3}(?:\.\d{1,3}){1,2}|[3-6]\d\d)(?!\d|\.\d)",
     re.IGNORECASE,
 )
 _DRIVER_BEHIND = re.compile(r"(?<![\w.])(\d{3}\.\d{2,3}(?:\.\d{1,3})?) (?:nvidia )?drivers?\b", re.IGNORECASE)
@@ -122,7 +122,9 @@ def read(line: Line, notebook: Notebook) -> bool:
 
 
 # A message's numbers are what it asks for or what it was built for; those that say what is there, `runs` reads.
-_ERROR = re.compile(r"^\W{0,8}(?:[\w.]{0,60}(?:Error|Exception|Warning)|ERROR|FATAL|fatal|warning|error)\b\s?:|pip3? install|: error:|UserWarning:")
+_ERROR = re.compile(
+    r"^\W{0,8}(?:[\w.]{0,60}(?:Error|Exception|Warning)|ERROR|FATAL|fatal|warning|error)\b\s?:|pip3? install|: error:|UserWarning:"
+)
 _KEY = re.compile(r"\s*[-*]?\s*`?[A-Za-z][\w ()/?`.-]{1,50}\s*:\s")
 
 

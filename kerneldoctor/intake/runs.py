@@ -29,8 +29,12 @@ _NEEDS_VERSION = re.compile(
 )
 _FOUND = re.compile(r"\bbut found ([A-Za-z][\w.-]{1,40})==(\d[\w.+]{0,30})")
 _TOOLKIT = (
-    re.compile(r"[Ii]nstalled CUDA version (\d{1,2}\.\d) does not match the version torch was compiled with (\d{1,2}\.\d)"),
-    re.compile(r"detected CUDA version \((\d{1,2}\.\d)\) mismatches the version that was used to compile\s+PyTorch \((\d{1,2}\.\d)\)"),
+    re.compile(
+        r"[Ii]nstalled CUDA version (\d{1,2}\.\d) does not match the version torch was compiled with (\d{1,2}\.\d)"
+    ),
+    re.compile(
+        r"detected CUDA version \((\d{1,2}\.\d)\) mismatches the version that was used to compile\s+PyTorch \((\d{1,2}\.\d)\)"
+    ),
 )
 _TOO_OLD = re.compile(r"found version (\d{4,6})\)")
 _CAPABILITY = re.compile(
@@ -178,7 +182,7 @@ def _needs(needs: re.Match[str], line: Line, notebook: Notebook) -> None:
 
 def _capability(capable: re.Match[str] | None, line: Line, notebook: Notebook) -> None:
     if capable:
-        name = re.sub(r"^.*?(?=NVIDIA |Tesla |GeForce )", "", capable[1]).strip()
+        name = re.sub(r"^.*?(?=NVIDIA |Tesla |GeForce )", "", capable[1], count=1).strip()
         digits = capable[2]
         cap = f"{int(digits[:-1])}.{digits[-1]}" if digits else capable[3]
         notebook.add("gpus.*.name", name, line, KIND, Source.RUN)
@@ -249,7 +253,19 @@ def _backend(name: str, line: Line, notebook: Notebook) -> None:
         notebook.add("torch.backend", "rocm", line, "kernels", Source.RUN)
 
 
-CUES = ("packages", ".so", ".pyd", "undefined symbol", "undefined", "import ", "glibc", "capabilit", "too old", "but found", "match")
+CUES = (
+    "packages",
+    ".so",
+    ".pyd",
+    "undefined symbol",
+    "undefined",
+    "import ",
+    "glibc",
+    "capabilit",
+    "too old",
+    "but found",
+    "match",
+)
 RECOGNISER = Recogniser("traces", CUES, read)
 LIBRARY = Recogniser("missing library", ("cannot open",), library)
 ARCHS = Recogniser("arch list", ("'sm_",), arch_list)

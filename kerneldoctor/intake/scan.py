@@ -150,9 +150,7 @@ class _Hits:
         chunk = self._data[start : stop + _CUE_LIMIT].lower()
         words = b" ".join(set(_WORD.findall(chunk)))
         present = [(cue, mask) for cue, mask, parts in self._cues if all(part in words for part in parts)]
-        found = sorted(
-            (start + offset, mask) for cue, mask in present for offset in _offsets(chunk, cue, stop - start)
-        )
+        found = sorted((start + offset, mask) for cue, mask in present for offset in _offsets(chunk, cue, stop - start))
         self._found = self._found[self._at :] + found
         self._at, self._searched = 0, stop
         return True

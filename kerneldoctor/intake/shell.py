@@ -112,7 +112,7 @@ def _command(line: Line, notebook: Notebook) -> None:
     command = _COMMAND.search(line.text)
     if command is None:
         return
-    source = Source.MENTIONED if _HEDGED.search(line.low[: command.start()]) or "?" in line.text else Source.ASKED
+    source = Source.MENTIONED if _HEDGED.search(line.low) or "?" in line.text else Source.ASKED
     notebook.saw("install command")
     for pinned in _PINNED.finditer(command[1]):
         if (name := distribution(pinned[1])) is not None:
@@ -133,7 +133,7 @@ def _command(line: Line, notebook: Notebook) -> None:
 
 
 _HEDGED = re.compile(
-    r"\b(?:try|should|could|can you|please|e\.g\.|for example|suggest|recommend|run|fix|solution|solved|instead)\b"
+    r"\b(?:try|should|could|can you|please|e\.g\.|for example|suggest|recommend|would|might|fix(?:es|ed)?|solution|solve[sd]|work(?:s|ed)|instead)\b"
 )
 
 _OFF = ("", "0", "no", "false", "off", "n")
