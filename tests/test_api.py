@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,15 @@ def test_what_the_package_promises_is_there() -> None:
         assert getattr(kerneldoctor, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'scam'"):
         _ = kerneldoctor.scam  # type: ignore[attr-defined]
+
+
+def test_no_capture_is_written_where_the_rules_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        api.scan(capture=str(tmp_path / "machine.json"), rules=[tmp_path / "rules"])
+    for thread in threading.enumerate():  # the machine was being looked at meanwhile
+        if thread is not threading.current_thread():
+            thread.join(20)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -73,21 +73,34 @@ def start_probes(host: Host, target: Target, deep: bool = False) -> Callable[[],
 
 def _start(probe: Probe, scene: Scene, results: dict[str, Mapping[str, object]]) -> threading.Thread:
     # Not in the threads: ten that import at once get in each other's way, and the first child would start last.
-    module = importlib.import_module(f"{__package__}.{probe.module}")
+    look = _load(probe)
 
     def work() -> None:
         try:
-            found: Mapping[str, object] = module.probe(scene)
+            found = look(scene)
         except ProbeError as error:
             found = _nothing(probe, unknown(str(error)))
         except Exception as error:  # noqa: BLE001 - the one boundary: a broken probe must not cost the other facts
-            found = _nothing(probe, unknown(f"the {probe.module} probe failed: {type(error).__name__}: {error}"))
+            found = _nothing(probe, _failed(probe, error))
         results[probe.module] = found
 
     # A daemon: a look that is stuck in the kernel must not keep the report, or the exit, waiting.
     thread = threading.Thread(target=work, name=f"probe-{probe.module}", daemon=True)
     thread.start()
     return thread
+
+
+def _load(probe: Probe) -> Callable[[Scene], Mapping[str, object]]:
+    try:
+        look: Callable[[Scene], Mapping[str, object]] = importlib.import_module(f"{__package__}.{probe.module}").probe
+        return look
+    except ImportError as error:
+        reason = _failed(probe, error)
+        return lambda scene: _nothing(probe, reason)
+
+
+def _failed(probe: Probe, error: Exception) -> Fact[Any]:
+    return unknown(f"the {probe.module} probe failed: {type(error).__name__}: {error}")
 
 
 def _nothing(probe: Probe, fact: Fact[Any]) -> dict[str, object]:
