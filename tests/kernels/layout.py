@@ -12,20 +12,34 @@ from typing import Any
 from tests.hub.server import Files, Hub
 
 VARIANT = "torch-cpu"
+GPU_VARIANT = "torch-cuda"
 _SOURCE = Path(__file__).with_name("attention_kernel.py")
+_TRITON_SOURCE = Path(__file__).with_name("triton_kernel.py")
 #: Every way in which the attention kernel can be broken from inside.
 FAULTS = (
     "gqa-backward-raises", "gqa-dk-wrong", "nan-gradient", "causal-ignored", "wrong-past-length", "no-backward",
     "segfault", "abort-in-backward", "hang", "exit", "memory-hog", "prints-rubbish", "import-error", "import-segfault",
 )  # fmt: skip
+#: Every way in which the Triton kernel can be broken.
+TRITON_FAULTS = ("far-write", "near-write", "endless")
 
 
 def attention(fault: str = "") -> Mapping[str, bytes]:
     """The files of one build: flash_attn_func and flash_attn_varlen_func."""
-    text = _SOURCE.read_text("utf-8")
-    assert 'FAULT = ""\n' in text
     assert fault in (*FAULTS, "")
-    return {"__init__.py": text.replace('FAULT = ""\n', f"FAULT = {fault!r}\n").encode()}
+    return {"__init__.py": _with_fault(_SOURCE, fault)}
+
+
+def triton_attention(fault: str = "") -> Mapping[str, bytes]:
+    """The same in Triton, for CUDA."""
+    assert fault in (*TRITON_FAULTS, "")
+    return {"__init__.py": _with_fault(_TRITON_SOURCE, fault)}
+
+
+def _with_fault(path: Path, fault: str) -> bytes:
+    text = path.read_text("utf-8")
+    assert text.count('\nFAULT = ""\n') == 1
+    return text.replace('\nFAULT = ""\n', f"\nFAULT = {fault!r}\n").encode()
 
 
 def source(text: str) -> Mapping[str, bytes]:

@@ -17,10 +17,10 @@ import pytest
 import kerneldoctor
 from kerneldoctor.errors import UndeterminedError
 from kerneldoctor.smoke import protocol
-from kerneldoctor.smoke.process import MARK
 from kerneldoctor.smoke.runner import Limits, Progress, run_cases
 from kerneldoctor.smoke.trial import Run
 
+from .place import left_processes
 from .scripted import environment, plan_order
 
 LIMITS = Limits(case=1.0, load=3.0, total=60.0)
@@ -33,17 +33,6 @@ def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     yield
     assert left_processes() == []
     assert list(tmp_path.glob("kerneldoctor-*")) == []
-
-
-def left_processes() -> list[str]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if MARK.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_text())
-        except OSError:
-            continue
-    return found
 
 
 def run(plan: dict[str, str], limits: Limits = LIMITS, **changes: object) -> Run:

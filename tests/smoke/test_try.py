@@ -5,61 +5,27 @@ Each run is a process of its own, as people start it; what it leaves behind is l
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import kerneldoctor
 from tests.hub.server import Hub, serve
 from tests.kernels.layout import FAULTS, VARIANT, attention, metadata, publish, repository, source, write
 
-from .test_runner import left_processes
+from .place import Place, left_processes, of_kind
 
-pytestmark = pytest.mark.torch
-
-ROOT = Path(kerneldoctor.__file__).parents[1]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
 REPO = "kernels-test/attention"
-
-
-@dataclass
-class Place:
-    """A Hub, a cache of its own, and a folder for temporary files."""
-
-    hub: Hub
-    folder: Path
-    environ: dict[str, str] = field(default_factory=dict)
-
-    def start(self, *arguments: str, python: str = sys.executable, **more: Any) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [python, "-m", "kerneldoctor", *arguments], cwd=ROOT, env=self.environ, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more,
-        )  # fmt: skip
-
-    def run(self, *arguments: str) -> tuple[int, str, str]:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=600)
-        self.nothing_is_left()
-        return process.returncode, out, err
-
-    def attempt(self, *arguments: str) -> dict[str, Any]:
-        code, out, err = self.run("try", *arguments, "--format", "json", "--device", "cpu")
-        assert out, err
-        found: dict[str, Any] = json.loads(out)
-        assert found["exit_code"] == code
-        return found
-
-    def nothing_is_left(self) -> None:
-        assert left_processes() == []
-        assert list((self.folder / "tmp").iterdir()) == []
 
 
 @pytest.fixture(scope="module")
@@ -70,21 +36,7 @@ def running() -> Iterator[Hub]:
 
 @pytest.fixture
 def place(running: Hub, tmp_path: Path) -> Place:
-    (tmp_path / "tmp").mkdir()
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "KERNELS_", "LOCAL_KERNELS", "XDG_"))}
-    environ = {
-        **kept, **running.environment(), "HF_HOME": str(tmp_path / "hf"), "TMPDIR": str(tmp_path / "tmp"),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"), "NO_COLOR": "1",
-    }  # fmt: skip
-    return Place(running, tmp_path, environ)
-
-
-def outcomes(found: Mapping[str, Any]) -> dict[str, str]:
-    return {case["id"]: case["outcome"] for case in found["cases"]}
-
-
-def of_kind(found: Mapping[str, Any], outcome: str) -> list[dict[str, Any]]:
-    return [case for case in found["cases"] if case["outcome"] == outcome]
+    return Place.make(running, tmp_path, "cpu")
 
 
 # --- a good kernel --------------------------------------------------------------------------------------------------
@@ -393,5 +345,5 @@ def test_a_signal_leaves_nothing_behind(place: Place, number: int) -> None:
     time.sleep(8)  # it hangs in the kernel by now, or still in the import: both must end
     process.send_signal(number)
     process.communicate(timeout=15)
-    assert process.returncode in (-number, 130)
+    assert process.returncode in (-number, 128 + number)
     place.nothing_is_left()
