@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from typing import Any, Literal
 from .. import intake
 from ..engine import facts as _registered  # noqa: F401 - registers the derived facts that rules name
 from ..engine.case import Case, Kernel, Tables, Workload
+from ..engine.conditions import leaves
 from ..engine.loading import all_rules, shipped_tables
 from ..engine.matching import judge, judge_told
 from ..engine.model import Finding, Rule
@@ -31,9 +32,17 @@ from .asking import Ask, ask_for
 Basis = Literal["text and facts", "text", "facts"]
 _LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
 _OF_STRENGTH = {"decisive": 60, "telling": 40, "hint": 12}
-_OF_SEVERITY = {"error": 0, "warning": -4, "info": -15}
+_OF_SEVERITY = {"error": 0, "warning": -4, "info": -10}
 _FACTS_ALONE = {"error": 28, "warning": 16, "info": 4}
 _SHOWN_LINES = 6
+# Words beside a message by which somebody speaks of it without having it now.
+_MENTION = re.compile(
+    r"\b(?:no longer|any ?more|fixed|solved|resolved|gone|went away|used to (?:get|see|say)|previously|unlike|instead of"
+    r"|on (?:my|the|an?) (?:other|old|second)|another (?:box|machine)|(?:i|you) (?:would|will|may|might) (?:get|see)"
+    r"|if you (?:see|get|hit)|in case of|do(?:es)?n't (?:get|see|say)|works? now|what does|for example|e\.g\.)",
+    re.IGNORECASE,
+)
+_MENTIONED = 30  # what a mere mention costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +156,18 @@ def _weigh(case: Case, hits: Iterable[Hit], rules: Iterable[Rule], errors: str) 
     refuted: list[Refuted] = []
     silent: list[Rule] = []
     for rule in rules:
-        mine = by_rule.get(rule.id, [])
-        if not any(hit.symptom.strength != "hint" for hit in mine):
+        mine = by_rule.get(rule.id)
+        if mine is None:
             silent.append(rule)
             continue
         truth, found = judge_told(rule, case)
-        if truth is False:
+        if not any(hit.symptom.strength != "hint" for hit in mine):
+            answers += _by_hint(rule, found, truth, mine, case)
+        elif truth is False:
             refuted.append(Refuted(rule.id, rule.name.replace("-", " "), _lines(mine, ())))
         else:
             answers.append(_by_text(found, truth, mine, case))
-    answers += _by_facts(silent, by_rule, case, errors)
+    answers += _by_facts(silent, case, errors)
     return answers, refuted
 
 
@@ -165,7 +176,9 @@ def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], ca
     best = min(hits, key=lambda hit: (STRENGTHS.index(hit.symptom.strength), -hit.weight))
     score = _OF_STRENGTH[best.symptom.strength] + min(best.weight, 60) // 4 + _OF_SEVERITY[finding.severity]
     score += 30 if truth else min(5 * len(finding.facts), 20)
-    sure = bool(truth) or best.symptom.strength == "decisive"
+    mentioned = all(_MENTION.search(hit.beside) for hit in hits)
+    score -= _MENTIONED * mentioned
+    sure = bool(truth) or (best.symptom.strength == "decisive" and not mentioned)
     settled = replace(finding, certainty="confirmed" if sure else "possible", missing=() if sure else finding.missing)
     return Answer(
         finding=settled,
@@ -177,29 +190,45 @@ def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], ca
     )
 
 
-def _by_facts(rules: list[Rule], hits: Mapping[str, list[Hit]], case: Case, errors: str) -> list[Answer]:
-    """Findings of rules without a word in the text: certain ones, and likely ones that something speaks for."""
+def _by_hint(
+    rule: Rule, found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], case: Case
+) -> Iterator[Answer]:
+    """Somebody's words fit the rule: an answer only where facts of the rule's own speak for it as well."""
+    if truth is False or not (truth or _is_backed(rule, case)):
+        return
+    finding = found[0]
+    yield Answer(
+        finding=finding,
+        basis="facts",
+        lines=_lines(hits, finding.facts),
+        subjects=_subjects(found),
+        ask=None if truth else ask_for(finding.missing, case),
+        score=_OF_STRENGTH["hint"] + (30 if truth else min(6 * len(finding.facts), 18)),
+    )
+
+
+def _is_backed(rule: Rule, case: Case) -> bool:
+    """Whether any fact is known on which the rule rests."""
+    item = case.blank_item(rule.each) if rule.each else case
+    paths = [path for leaf in leaves(rule.when) for path in item.basis(leaf.fact)]
+    return any(item.fact(path).is_known for path in paths)
+
+
+def _by_facts(rules: list[Rule], case: Case, errors: str) -> Iterator[Answer]:
+    """Findings of rules without a word in the text, where they are certain: of the others nothing rules out many."""
     grouped: dict[str, list[Finding]] = {}
     for finding in judge(rules, case).findings:
-        grouped.setdefault(finding.rule, []).append(finding)
-    answers: list[Answer] = []
-    for rule, found in grouped.items():
-        finding, hints = found[0], hits.get(rule, [])
-        if finding.certainty == "possible" and not hints:
-            continue  # one of many that nothing rules out
-        score = _FACTS_ALONE[finding.severity] if finding.certainty == "confirmed" else min(3 * len(finding.facts), 9)
-        score += _OF_STRENGTH["hint"] * bool(hints) + 15 * _is_about(finding, errors)
-        answers.append(
-            Answer(
-                finding=finding,
-                basis="facts",
-                lines=_lines(hints, finding.facts),
-                subjects=_subjects(found),
-                ask=ask_for(finding.missing, case) if finding.certainty == "possible" else None,
-                score=score,
-            )
+        if finding.certainty == "confirmed":
+            grouped.setdefault(finding.rule, []).append(finding)
+    for found in grouped.values():
+        yield Answer(
+            finding=found[0],
+            basis="facts",
+            lines=_lines((), found[0].facts),
+            subjects=_subjects(found),
+            ask=None,
+            score=_FACTS_ALONE[found[0].severity] + 15 * _is_about(found[0], errors),
         )
-    return answers
 
 
 def _is_about(finding: Finding, errors: str) -> bool:

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from ..values import dataclass
 
 _GAP = re.compile(r"\[\\s\\S\]\{0,(\d{1,4})\}")
-_OPEN_REPEAT = re.compile(r"(?:\[\^?[^]]{1,30}\]|\.|\\S|\\D|\\W)(?:[*+]|\{\d*,\})")
-_SAFE_REPEAT = re.compile(r"\[(?:\\d|\\w|[\d.a-z\\]){1,8}\]\+|\[0-9a-f\]\+|\[A-Za-z\]\+")
-SHORTEST = 4  # letters that a piece must hold in a row, so that it can be looked for
+_WIDE = (".", "\\S", "\\D", "\\W")  # what a run without a bound may not be made of
+SHORTEST = 3  # letters that a piece must hold in a row, so that it can be looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +92,10 @@ def complaint(match: str) -> str:
             return f"a gap stands inside a group, or the piece {source!r} is broken: {error}"
         if not _letters(source):
             return f"no {SHORTEST} letters in a row that every match contains: {source!r}"
-        for repeat in _OPEN_REPEAT.findall(source):
-            if not _SAFE_REPEAT.fullmatch(repeat):
-                return f"{repeat!r} has no bound: write {{0,200}} or less"
+        for token, following in _pairs(source):
+            wide = token in _WIDE or (token.startswith("[") and len(token) > 6)
+            if wide and (following in ("*", "+") or re.fullmatch(r"\{\d*,\}", following)):
+                return f"{token + following!r} has no bound: write {{0,200}} or less"
     return ""
 
 
@@ -180,6 +180,11 @@ def _candidates(branch: str) -> Iterator[frozenset[str]]:
         if len(letters) >= SHORTEST:
             yield frozenset({letters})
         run = ""
+
+
+def _pairs(source: str) -> Iterator[tuple[str, str]]:
+    tokens = [token for _, token, _ in _tokens(source)]
+    yield from zip(tokens, [*tokens[1:], ""], strict=True)
 
 
 def _plain(token: str) -> bool:

@@ -35,6 +35,7 @@ class Hit:
     lines: tuple[str, ...]  # the text there, shortened
     weight: int  # how specific the pattern is, in letters
     groups: Mapping[str, str]  # the named groups
+    beside: str  # what else stands on its first and last line
 
 
 class Symptoms:
@@ -67,6 +68,12 @@ class _View:
     def __init__(self, lines: Sequence[str], joint: str) -> None:
         self.text = joint.join(lines)
         self._starts = list(itertools.accumulate((len(line) + len(joint) for line in lines), initial=0))
+
+    def beside(self, span: tuple[int, int]) -> str:
+        """What stands before and after a span on its lines, shortened to what a sentence has."""
+        first, last = self.line(span[0]), self.line(max(span[1] - 1, span[0]))
+        before = self.text[max(self._starts[first], span[0] - _SHOWN) : span[0]]
+        return f"{before} ... {self.text[span[1] : min(self._starts[last + 1], span[1] + _SHOWN)]}"
 
     def line(self, offset: int) -> int:
         """The index of the line that holds an offset."""
@@ -110,6 +117,7 @@ def _find(text: _Text, rule: str, symptom: Symptom, pattern: Pattern) -> Hit | N
             lines=tuple(_quoted(text.lines[first : last + 1])),
             weight=pattern.weight,
             groups=pattern.groups(view.text, span[0]) if "(?P<" in symptom.match else {},
+            beside=view.beside(span),
         )
     return None
 

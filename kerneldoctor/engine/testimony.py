@@ -16,6 +16,7 @@ from .facts.driver import product_row
 from .symptoms import Hit
 
 Q = TypeVar("Q", Kernel, Workload)
+_HOPPER = "flashattn-hopper"  # FlashAttention 3 as flash-attention's hopper folder once named it
 
 
 def told(hits: Iterable[Hit]) -> dict[str, Fact[Any]]:
@@ -67,7 +68,7 @@ def testify_question(section: Q, head: str, facts: dict[str, Fact[Any]]) -> Q:
 
 
 def infer(environment: Environment, tables: Tables) -> Environment:
-    """What a reader takes for granted: a product's compute capability, and that a listed flash-attn is all there.
+    """What a reader takes for granted: a product's compute capability, and that a listed package is all there.
 
     A scan looks at files and does not need this; of a paste nobody can say more.
     """
@@ -75,9 +76,17 @@ def infer(environment: Environment, tables: Tables) -> Environment:
     if environment.gpus.value:
         gpus = tuple(_with_capability(gpu, tables) for gpu in environment.gpus.value)
         changed["gpus"] = known(gpus, environment.gpus.note)
+    hopper = environment.packages.get(_HOPPER).version
+    if hopper.is_known and not environment.flash_attn_3.version.is_known:
+        changed["flash_attn_3"] = dataclasses.replace(
+            environment.flash_attn_3,
+            version=hopper,
+            distribution=known(_HOPPER, hopper.note),
+            kind=known("complete", hopper.note),
+        )
     for name in ("flash_attn", "flash_attn_3", "flash_attn_4"):
         section = getattr(environment, name)
-        if section.version.is_known and section.kind.is_unknown:
+        if name not in changed and section.version.is_known and section.kind.is_unknown:
             changed[name] = dataclasses.replace(section, kind=known("complete", section.version.note))
     return dataclasses.replace(environment, **changed)
 
