@@ -396,8 +396,8 @@ def fact_type(path: str, root: type = Environment) -> Any:
     for name in path.split("."):
         if kind is Packages:
             kind = Package
-        elif dataclasses.is_dataclass(kind) and name in _hints(kind):
-            kind = _hints(kind)[name]
+        elif dataclasses.is_dataclass(kind) and name in hints(kind):
+            kind = hints(kind)[name]
         else:
             raise KeyError(path)
     return typing.get_args(kind)[0] if typing.get_origin(kind) is Fact else kind
@@ -405,7 +405,7 @@ def fact_type(path: str, root: type = Environment) -> Any:
 
 def fact_paths(root: type = Environment, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every fact path of the schema with its value type. Packages appear as `packages.*`."""
-    for name, hint in _hints(root).items():
+    for name, hint in hints(root).items():
         path = prefix + name
         if hint is Packages:
             yield from fact_paths(Package, f"{path}.*.")
@@ -432,7 +432,8 @@ def _field_names(kind: Any) -> tuple[str, ...]:
     return _NAMES[kind]
 
 
-def _hints(kind: Any) -> dict[str, Any]:
+def hints(kind: Any) -> dict[str, Any]:
+    """The fields of a section or item with their types, resolved."""
     if kind not in _HINTS:
         _HINTS[kind] = typing.get_type_hints(kind)
     return _HINTS[kind]
@@ -502,12 +503,12 @@ def _decode_packages(value: object, where: str) -> Packages:
 def _decode_record(kind: type, value: object, where: str) -> Any:
     if not isinstance(value, dict):
         raise EnvironmentFileError(f"{where}: expected an object, found {_short(value)}")
-    hints = _hints(kind)
-    alien = sorted(set(value) - set(hints))
+    types_of = hints(kind)
+    alien = sorted(set(value) - set(types_of))
     if alien:
         raise EnvironmentFileError(f"{where}: unknown key {alien[0]!r}")
     try:
-        return kind(**{n: decode(hints[n], v, f"{where}.{n}" if where else n) for n, v in value.items()})
+        return kind(**{n: decode(types_of[n], v, f"{where}.{n}" if where else n) for n, v in value.items()})
     except TypeError as error:  # a required field of a plain record is missing
         raise EnvironmentFileError(f"{where}: {error}") from None
 

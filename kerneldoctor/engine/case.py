@@ -7,8 +7,8 @@ tables, registered with `derived` under a path of its own, so that rules stay pl
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
@@ -21,6 +21,7 @@ from ..environment import (
     Gpu,
     fact_paths,
     fact_type,
+    hints,
     lookup,
     unknown,
 )
@@ -147,7 +148,7 @@ class Case:
         """A Case per item of a list fact. Nothing where the list is absent; one unknown item where it is unknown."""
         name, kind = ITEMS[each]
         listed = self.environment.fact(each)
-        values: tuple[object, ...] = listed.value or () if not listed.is_unknown else (_unknown_item(kind),)
+        values: tuple[object, ...] = listed.value or () if not listed.is_unknown else (_unknown_item(kind, listed),)
         for value in values:
             yield Case(self.environment, self.tables, self.kernel, self.workload, name, value)
 
@@ -199,7 +200,8 @@ def schema_paths() -> list[str]:
     return paths
 
 
-def _unknown_item(kind: type) -> object:
-    with contextlib.suppress(TypeError):
-        return kind()
-    return kind("?")
+def _unknown_item(kind: type, why: Fact[Any] = NOT_LOOKED) -> object:
+    """An item of which nothing is known, for the reason that its list gives; a plain field reads "?"."""
+    return kind(
+        **{name: why if typing.get_origin(fact_hint) is Fact else "?" for name, fact_hint in hints(kind).items()}
+    )

@@ -17,18 +17,18 @@ from .conditions import BINARY, leaves, parse_specifier
 from .examples import answer, symptom_matches
 from .lint_symptoms import lint_symptoms
 from .model import Condition, Leaf, Rule, Tree
+from .templates import never_filled, places
 
 SECTIONS = ("# What you see", "# Why", "# What to do", "# How we know")
-_TEMPLATE = re.compile(r"\{([a-z_]+(?:\.[A-Za-z0-9_-]+)+)\}")
 
 
-def lint(rules: Iterable[Rule], tables: Tables, today: datetime.date) -> list[str]:
-    """Every complaint about the rules, each as `file: what is wrong`."""
+def lint(rules: Iterable[Rule], tables: Tables, today: datetime.date, beside: Iterable[Rule] = ()) -> list[str]:
+    """Every complaint about the rules, each as `file: what is wrong`. `beside` are rules they will be judged with."""
     rules = list(rules)
     complaints: list[str] = []
     for rule in rules:
         complaints += [f"{rule.file}: {text}" for text in _lint_rule(rule, tables, today)]
-    complaints += _lint_together(rules)
+    complaints += _lint_together(rules, tuple(beside))
     return complaints
 
 
@@ -52,6 +52,7 @@ def _lint_rule(rule: Rule, tables: Tables, today: datetime.date) -> Iterator[str
     for remedy in rule.remedies:
         if not (remedy.verify or remedy.effect == "safe"):
             yield f"remedy {remedy.title!r} changes something and lacks `verify`"
+    yield from _never_filled(rule)
     unknown = list(_unknown_facts(rule))
     yield from unknown
     if not unknown:
@@ -62,17 +63,27 @@ def _lint_rule(rule: Rule, tables: Tables, today: datetime.date) -> Iterator[str
 
 def _unknown_facts(rule: Rule) -> Iterator[str]:
     named = [path for condition in _conditions(rule) for leaf in leaves(condition) for path in _named(leaf)]
-    texts = [rule.title, rule.diagnosis]
-    for remedy in rule.remedies:
-        texts += [remedy.title, remedy.command, remedy.snippet, remedy.verify, remedy.note, remedy.undo]
-    for text in texts:
-        named += [path for path in _TEMPLATE.findall(text) if path != "remedy.pin"]
+    named += [path for text in _texts(rule) for path in places(text) if path != "remedy.pin"]
     for path in dict.fromkeys(named):
         try:
             schema_type(path, rule.each)
         except KeyError:
             near = difflib.get_close_matches(path, schema_paths(), 1)
             yield f"no such fact {path!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _never_filled(rule: Rule) -> Iterator[str]:
+    for text in _texts(rule):
+        for place in never_filled(text):
+            yield f"{place} is not filled in: a fact is named as {{torch.cuda}}"
+
+
+def _texts(rule: Rule) -> Iterator[str]:
+    """Every text in which facts are filled in."""
+    yield from (rule.title, rule.diagnosis)
+    for remedy in rule.remedies:
+        yield from (remedy.title, remedy.command, remedy.pin, remedy.snippet)
+        yield from (remedy.verify, remedy.note, remedy.undo)
 
 
 def _named(leaf: Leaf) -> tuple[str, ...]:
@@ -169,8 +180,8 @@ def _without(condition: Condition, counter: Iterator[int], number: int) -> Condi
     return Tree(condition.kind, kept) if kept else None
 
 
-def _lint_together(rules: list[Rule]) -> Iterator[str]:
-    by_id = {rule.id: rule for rule in rules}
+def _lint_together(rules: list[Rule], beside: tuple[Rule, ...]) -> Iterator[str]:
+    by_id = {rule.id: rule for rule in (*beside, *rules)}
     for rule in rules:
         for name in rule.explains:
             if name not in by_id:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from ..environment import Fact
@@ -12,8 +12,7 @@ from ..values import dataclass
 from .case import Case
 from .conditions import BINARY, Truth, deciding, evaluate, leaves, undecided
 from .model import SEVERITIES, Advice, Condition, Finding, Leaf, Remedy, Rule, Tree, UsedFact
-
-_TEMPLATE = re.compile(r"\{([a-z_]+(?:\.[A-Za-z0-9_-]+)+)\}")
+from .templates import TEMPLATE, fill, nameless
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +23,7 @@ class Judgement:
     fine: tuple[str, ...]  # ids of rules that were decided and do not hold
     undetermined: Mapping[str, tuple[str, ...]]  # rule id to the facts that would settle it, findings excluded
     out_of_scope: tuple[str, ...]  # ids of rules about a kernel or workload that nobody named
+    reasons: Mapping[str, str] = field(default_factory=dict)  # why a fact that is missing is unknown, derived ones too
 
 
 def judge(rules: Iterable[Rule], case: Case) -> Judgement:
@@ -32,19 +32,20 @@ def judge(rules: Iterable[Rule], case: Case) -> Judgement:
     fine: list[str] = []
     undetermined: dict[str, tuple[str, ...]] = {}
     out_of_scope: list[str] = []
+    reasons: dict[str, str] = {}
     for rule in rules:
         if rule.when is None or rule.withdrawn:
             continue
         if not _in_scope(rule.when, case):
             out_of_scope.append(rule.id)
             continue
-        found, doubts = _judge_rule(rule, rule.when, case)
+        found, doubts = _judge_rule(rule, rule.when, case, reasons)
         findings += found
         if doubts and not found:
             undetermined[rule.id] = tuple(dict.fromkeys(doubts))
         elif not found:
             fine.append(rule.id)
-    return Judgement(_order(_fold(findings)), tuple(fine), undetermined, tuple(out_of_scope))
+    return Judgement(_order(_fold(findings)), tuple(fine), undetermined, tuple(out_of_scope), reasons)
 
 
 def judge_told(rule: Rule, case: Case) -> tuple[Truth, tuple[Finding, ...]]:
@@ -63,7 +64,7 @@ def judge_told(rule: Rule, case: Case) -> tuple[Truth, tuple[Finding, ...]]:
 
 def _told(rule: Rule, case: Case, truth: Truth) -> Finding:
     when = rule.when or Tree("all", ())
-    finding = _finding(rule, when, case, truth, _missing(when, case) if rule.when else ())
+    finding = _finding(rule, when, case, truth, tuple(_missing(when, case)) if rule.when else ())
     return replace(finding, title=heading(rule.title, case))
 
 
@@ -72,16 +73,13 @@ def heading(template: str, case: Case) -> str:
 
     def value(match: re.Match[str]) -> str:
         text = fill(match[0], case)
-        return _UNSAID.get(match[1], "") if text in ("(unknown)", "(none)") else text
+        return "" if text in ("(unknown)", "(none)") else text
 
-    text = _TEMPLATE.sub(value, template)
+    text = TEMPLATE.sub(value, template)
     return " ".join(re.sub(r" ?\(\)|: (?=$)|(?<=\s)of (?=is\b)", "", text).split()).replace(" ,", ",")
 
 
-_UNSAID = {"gpu.name": "this GPU", "extension.module": "the extension", "kernel.repo": "the kernel"}
-
-
-def _judge_rule(rule: Rule, when: Condition, case: Case) -> tuple[list[Finding], list[str]]:
+def _judge_rule(rule: Rule, when: Condition, case: Case, reasons: dict[str, str]) -> tuple[list[Finding], list[str]]:
     findings: list[Finding] = []
     doubts: list[str] = []
     for item in case.items(rule.each) if rule.each else (case,):
@@ -89,10 +87,11 @@ def _judge_rule(rule: Rule, when: Condition, case: Case) -> tuple[list[Finding],
         if truth is False:
             continue
         missing = _missing(when, item)
+        reasons |= missing
         if truth is None and not _suggested(when, item):
             doubts += missing
         else:
-            findings.append(_finding(rule, when, item, truth, missing))
+            findings.append(_finding(rule, when, item, truth, tuple(missing)))
     return findings, doubts
 
 
@@ -111,16 +110,17 @@ def _suggested(when: Condition, case: Case) -> bool:
     return any(leaf.operator != "present" for leaf in deciding(when, case))
 
 
-def _missing(when: Condition, case: Case) -> tuple[str, ...]:
-    paths: dict[str, None] = {}
+def _missing(when: Condition, case: Case) -> dict[str, str]:
+    """The facts that keep a condition from being decided, and why each is unknown."""
+    paths: dict[str, str] = {}
     for leaf in undecided(when, case):
         for path in _paths(leaf):
-            doubts = [p for p, fact in case.basis(path).items() if fact.is_unknown]
+            doubts = {p: fact.note for p, fact in case.basis(path).items() if fact.is_unknown}
             # A derived fact can be unknown although all it rests on is known: a release that no table holds.
             if not doubts and case.fact(path).is_unknown:
-                doubts = [path]
-            paths |= dict.fromkeys(doubts)
-    return tuple(paths)
+                doubts = {path: case.fact(path).note}
+            paths |= doubts
+    return paths
 
 
 def _finding(rule: Rule, when: Condition, case: Case, truth: Truth, missing: tuple[str, ...]) -> Finding:
@@ -133,7 +133,7 @@ def _finding(rule: Rule, when: Condition, case: Case, truth: Truth, missing: tup
         rule=rule.id,
         name=rule.name,
         aliases=rule.aliases,
-        title=fill(rule.title, case),
+        title=fill(rule.title, case) if truth else heading(rule.title, case),
         severity=rule.severity,
         certainty="confirmed" if truth else "possible",
         confidence=rule.confidence,
@@ -151,12 +151,14 @@ def _finding(rule: Rule, when: Condition, case: Case, truth: Truth, missing: tup
 
 
 def _subject(case: Case) -> str:
-    if not case.item_name:
-        return ""
     if case.item_name == "gpu":
         index, name = case.fact("gpu.index"), case.fact("gpu.name")
-        return f"GPU {index.value}: {name.value}" if index.is_known else str(name.value or "GPU")
-    return str(getattr(case.item, "module", case.item_name))
+        if not name.is_known:
+            return nameless("gpu.name", case)
+        return f"GPU {index.value}: {name.value}" if index.is_known else str(name.value)
+    if case.item_name:
+        return fill("{extension.module}", case)
+    return ""
 
 
 def _advice(remedies: Iterable[Remedy], case: Case) -> Iterator[Advice]:
@@ -183,21 +185,6 @@ def _fill_remedy(remedy: Remedy, case: Case, certain: bool) -> Advice:
         note=text(remedy.note),
         certain=certain,
     )
-
-
-def fill(template: str, case: Case) -> str:
-    """A text with `{fact.path}` replaced; an unknown or absent fact reads "(unknown)" or "(none)"."""
-
-    def value(match: re.Match[str]) -> str:
-        try:
-            fact = case.fact(match[1])
-        except KeyError:
-            return match[0]
-        if fact.is_known:
-            return ", ".join(map(str, fact.value)) if isinstance(fact.value, tuple) else str(fact.value)
-        return "(none)" if fact.is_absent else "(unknown)"
-
-    return _TEMPLATE.sub(value, template)
 
 
 def _fold(findings: list[Finding]) -> list[Finding]:

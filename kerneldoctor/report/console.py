@@ -17,7 +17,7 @@ from .facts import all_facts
 from .machine import machine_lines
 from .model import Report
 from .text import plural, printable, value_text
-from .verdict import counts_line, headline, knowledge_line
+from .verdict import counts_line, headline, knowledge_line, sure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,7 +74,7 @@ class _Page:
         summary = self._report.summary
         style = (
             "bold red" if summary.error else
-            "bold yellow" if summary.warning or summary.required_unknown or not summary.fine else
+            "bold yellow" if summary.warning or not sure(self._report) else
             "bold green"
         )  # fmt: skip
         self._paragraph("", headline(self._report), style)

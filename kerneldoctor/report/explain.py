@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..engine.model import Condition, Leaf, Remedy, Rule
+from ..engine.templates import TEMPLATE
 from .text import printable, value_text
 
 _OPERATORS = {
@@ -15,7 +15,6 @@ _OPERATORS = {
     "matches": "matches", "same_as": "equals", "differs_from": "differs from", "newer_than": "is newer than",
     "older_than": "is older than",
 }  # fmt: skip
-_TEMPLATE = re.compile(r"\{[a-z_.]*?([A-Za-z0-9_-]+)\.([a-z0-9_]+)\}")
 _KINDS = {"all": "all of", "any": "any of", "not": "not"}
 
 
@@ -65,7 +64,7 @@ def _remedy_json(remedy: Remedy) -> dict[str, Any]:
 
 def _blanks(template: str) -> str:
     """A text whose facts are not filled in: "{packages.kernels.version}" reads "<kernels version>"."""
-    return _TEMPLATE.sub(lambda match: f"<{match[1]} {match[2].replace('_', ' ')}>", template)
+    return TEMPLATE.sub(lambda match: f"<{' '.join(match[1].split('.')[-2:]).replace('_', ' ')}>", template)
 
 
 def _page(rule: Rule, width: int) -> Iterator[str]:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from ..engine.templates import holds_facts
 from ..environment import Environment, Fact, Packages
 from .text import fact_text
 
@@ -30,14 +31,8 @@ def _walk(node: Any, path: str) -> Iterator[tuple[str, str, str]]:
 
 def _fact(fact: Fact[Any], path: str) -> Iterator[tuple[str, str, str]]:
     items = fact.value if isinstance(fact.value, tuple) else ()
-    if items and all(_holds_facts(item) for item in items):
+    if holds_facts(items):
         for number, item in enumerate(items):
             yield from _walk(item, f"{path}[{number}]")
     else:
         yield path, fact_text(fact, 0), "" if fact.is_unknown else fact.note
-
-
-def _holds_facts(item: Any) -> bool:
-    return dataclasses.is_dataclass(item) and any(
-        isinstance(getattr(item, part.name), Fact) for part in dataclasses.fields(item)
-    )

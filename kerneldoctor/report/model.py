@@ -76,6 +76,7 @@ class Report:
     findings: tuple[Finding, ...]  # confirmed and possible, worst first, ignored ones included
     fine: tuple[str, ...]  # rule ids
     undetermined: Mapping[str, tuple[str, ...]]  # rule id to the facts that would settle it
+    reasons: Mapping[str, str]  # why a fact that would settle something is unknown, derived facts included
     titles: Mapping[str, str]  # of the undetermined rules
     out_of_scope: tuple[str, ...]  # rules about a kernel or a workload that nobody named
     ignores: tuple[IgnoreUse, ...]
@@ -93,9 +94,9 @@ class Report:
         return tuple(finding for finding in self.findings if self.ignored(finding) is None)
 
     def why_unknown(self, path: str) -> str:
-        """The reason that an unknown fact gives, or "" where it is known or belongs to a list item."""
+        """The reason that an unknown fact gives, also a derived one or one of a list's item; "" where it is known."""
         fact = _fact(self.environment, path)
-        return fact.note if fact is not None and fact.is_unknown else ""
+        return fact.note if fact is not None and fact.is_unknown else self.reasons.get(path, "")
 
     def to_json(self) -> dict[str, Any]:
         """The published form, see schema.json."""
@@ -110,6 +111,7 @@ class Report:
                 {"rule": rule, "title": self.titles.get(rule, ""), "missing": list(facts)}
                 for rule, facts in self.undetermined.items()
             ],
+            "reasons": dict(self.reasons),
             "out_of_scope": list(self.out_of_scope),
             "ignores": [{**asdict(use.ignore), "state": use.state} for use in self.ignores],
             "environment": self.environment.to_json(),
@@ -132,6 +134,7 @@ def build_report(
         findings=judgement.findings,
         fine=judgement.fine,
         undetermined=judgement.undetermined,
+        reasons=judgement.reasons,
         titles={rule: by_id[rule].name.replace("-", " ") for rule in judgement.undetermined if rule in by_id},
         out_of_scope=judgement.out_of_scope,
         ignores=uses,

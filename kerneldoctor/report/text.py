@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from ..engine.templates import count_text, holds_facts
 from ..environment import Fact, encode
 
 # Escape sequences in a fact or a rule would move the cursor or retitle the terminal; bidi marks reorder text.
@@ -28,6 +29,8 @@ def value_text(value: Any, limit: int = SHOWN_ITEMS) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (tuple, list)):
+        if holds_facts(tuple(value)):
+            return count_text(tuple(value))
         shown = value[:limit] if limit else value
         rest = f", +{len(value) - len(shown)} more" if len(shown) < len(value) else ""
         return (", ".join(value_text(item) for item in shown) + rest) or "none"

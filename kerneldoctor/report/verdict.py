@@ -15,14 +15,37 @@ def headline(report: Report) -> str:
     faults = [plural(n, noun) for n, noun in ((summary.error, "error"), (summary.warning, "warning")) if n]
     blind = listing([f"{_REQUIRED[p]} ({report.why_unknown(p)})" for p in summary.required_unknown])
     if faults:
-        return ", ".join(faults) + _folded(report) + (f". Could not see {blind}" if blind else "")
+        rest = f"; {plural(summary.not_determined, 'check')} not determined" if summary.not_determined else ""
+        return ", ".join(faults) + _folded(report) + rest + (f". Could not see {blind}" if blind else "")
     if blind:
         return f"Could not determine {blind}"
     if not summary.fine and not summary.info:
         return "No verdict: no check could be decided"
     notes = f", {plural(summary.info, 'note')}" if summary.info else ""
     counts = f"{plural(summary.fine, 'check')} fine{notes}, {summary.not_determined} not determined"
-    return f"Nothing wrong found: {counts}{_lacking(report.environment)}"
+    return f"{_so_far(report)}: {counts}{_lacking(report.environment)}"
+
+
+def sure(report: Report) -> bool:
+    """Whether enough was looked at for a clean result to mean something."""
+    summary = report.summary
+    enough = summary.fine and summary.fine >= summary.not_determined and not summary.required_unknown
+    return bool(enough) and not _perhaps(report)
+
+
+def _perhaps(report: Report) -> set[str]:
+    return {f.rule for f in report.active if f.certainty == "possible" and f.severity != "info"}
+
+
+def _so_far(report: Report) -> str:
+    """No fault was seen; how much that is worth depends on what was not."""
+    summary = report.summary
+    perhaps = _perhaps(report)
+    if perhaps:
+        return f"Nothing certainly wrong, but {plural(len(perhaps), 'fault')} may be there"
+    if summary.not_determined > summary.fine:
+        return "Nothing wrong found in the little that could be checked"
+    return "Nothing wrong found"
 
 
 def _lacking(environment: Environment) -> str:

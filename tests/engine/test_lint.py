@@ -46,6 +46,10 @@ def test_a_good_rule_draws_no_complaint() -> None:
         ({"remedy": [{"title": "wipe", "effect": "destructive"}]}, "lacks `verify`"),
         ({"when": {"fact": "torch.kuda", "in": ">=13"}}, "did you mean 'torch.cuda'"),
         ({"title": "{torch.kuda} is bad"}, "no such fact 'torch.kuda'"),
+        ({"title": "{flash_attn_9.version} is bad"}, "no such fact 'flash_attn_9.version'"),
+        ({"remedy": [{"title": "pin", "pin": "torch=={torch.kuda}"}]}, "no such fact 'torch.kuda'"),
+        ({"remedy": [{"title": "pin", "command": "pip install x=={ torch.cuda }"}]}, "{ torch.cuda } is not filled"),
+        ({"diagnosis": "torch {version} is bad"}, "{version} is not filled in"),
         ({"when": {"fact": "torch.cuda", "in": "<=12.9"}}, "write only < and >="),
         ({"when": {"fact": "torch.cuda", "in": "=>13"}}, "is no version specifier"),
         ({"when": {"fact": "torch.debug", "in": ">=13"}}, "for text facts"),
@@ -81,3 +85,16 @@ def test_an_undetermined_example_must_need_the_facts_that_it_names() -> None:
     assert complaints(rule(when=both, example=examples)) == []
     examples[3] = {**examples[3], "needs": ["gpus"]}
     assert any("should need gpus" in text for text in complaints(rule(when=both, example=examples)))
+
+
+def test_braces_that_are_no_places_for_facts_are_text() -> None:
+    remedy = {"title": "t", "command": "echo ${HOME} {1..3}", "snippet": 'dict = {"a": 1, "b": {}}\nset = {1, 2}'}
+    assert complaints(rule(remedy=[remedy])) == []
+
+
+def test_a_rule_may_explain_one_that_it_will_be_judged_with() -> None:
+    beside = [rule_from_json(rule(id="KD1002", explains=["ORG0001"]))]
+    mine = [rule_from_json(rule(id="ORG0001", file="ORG0001-x.md", explains=["KD1002"]))]
+    texts = lint(mine, {}, TODAY, beside)
+    assert not any("is no rule" in text for text in texts)
+    assert any("explains itself" in text for text in texts)  # through the other one

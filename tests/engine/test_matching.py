@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 import kerneldoctor.engine.facts  # noqa: F401 - registers the derived facts
 from kerneldoctor.engine.case import Case, Kernel, Workload
 from kerneldoctor.engine.loading import rule_from_json
@@ -14,9 +16,13 @@ from kerneldoctor.environment import (
     Driver,
     Environment,
     Extension,
+    Fact,
+    FlashAttention,
     Gpu,
+    Nvcc,
     Package,
     Packages,
+    Toolkit,
     Torch,
     absent,
     known,
@@ -96,9 +102,41 @@ def test_a_rule_for_each_gpu_names_the_gpu() -> None:
     [finding] = judge([old], Case(env)).findings
     assert (finding.subject, finding.title) == ("GPU 0: T4", "T4 is too old")
     assert judge([old], Case(Environment(gpus=absent("no GPU")))).fine == ("KD1001",)
-    assert judge([old], Case(Environment(gpus=unknown("NVML hung")))).undetermined == {
-        "KD1001": ("gpu.compute_capability",)
+    judgement = judge([old], Case(Environment(gpus=unknown("NVML hung"))))
+    assert judgement.undetermined == {"KD1001": ("gpu.compute_capability",)}
+    assert judgement.reasons == {"gpu.compute_capability": "NVML hung"}  # of an item, the reason of its list
+
+
+@pytest.mark.parametrize(
+    ("index", "subject"), [(known(1, "NVML"), "GPU 1"), (unknown("NVML stopped"), "this GPU")], ids=["1", "none"]
+)
+def test_a_gpu_without_a_name_is_still_called_something(index: Fact[int], subject: str) -> None:
+    gpu = replace(Gpu(), index=index, name=unknown("NVML stopped"), compute_capability=known("7.5", "PCI"))
+    old = rule(each="gpus", when={"fact": "gpu.compute_capability", "in": "<8"}, title="{gpu.name} is too old")
+    [finding] = judge([old], Case(Environment(gpus=known((gpu,), "NVML")))).findings
+    assert (finding.subject, finding.title) == (subject, f"{subject} is too old")
+
+
+def test_why_a_derived_fact_is_unknown_is_told() -> None:
+    packages = {
+        name: Package(version=known(v, "METADATA")) for name, v in (("transformers", "5.17.0"), ("kernels", "9"))
     }
+    env = Environment(packages=Packages(packages, True, "site-packages"))
+    table = {"kernels": ({"version": "0.1.0", "source": "s"},), "transformers": ({"version": "5.17.0", "source": "s"},)}
+    judgement = judge([rule(when={"fact": "kernels.repo_type", "is": "model"})], Case(env, table))
+    assert judgement.undetermined == {"KD1001": ("kernels.repo_type",)}
+    assert "newer than the newest release known here" in judgement.reasons["kernels.repo_type"]
+
+
+def test_names_of_facts_may_hold_digits_and_lists_of_things_are_counted() -> None:
+    env = Environment(
+        torch=replace(Torch(), cuda=known("13.0", "t"), archs=known(("8.0", "9.0"), "t")),
+        flash_attn_4=FlashAttention(version=known("4.0.0b3", "METADATA")),
+        toolkit=Toolkit(nvccs=known((Nvcc("/a", "12.8"), Nvcc("/b", "13.0")), "PATH")),
+    )
+    text = "{flash_attn_4.version} for {torch.archs} with {toolkit.nvccs}"
+    [finding] = judge([rule(diagnosis=text)], Case(env)).findings
+    assert finding.diagnosis == "4.0.0b3 for 8.0, 9.0 with 2 nvccs"
 
 
 def test_an_extension_is_named_by_its_module() -> None:
@@ -157,3 +195,11 @@ def test_an_unknown_fact_in_a_text_reads_so() -> None:
         Environment(torch=replace(Torch(), cuda=known("13.0", "t"), hip=absent("t")), driver=Driver())
     )).findings  # fmt: skip
     assert finding.diagnosis == "driver (unknown), (none)"
+
+
+def test_a_title_that_may_hold_leaves_out_what_is_not_known() -> None:
+    both = {"all": [{"fact": "torch.cuda", "in": ">=13"}, {"fact": "driver.version", "in": "<580"}]}
+    [finding] = judge(
+        [rule(when=both, title="The driver {driver.version} is too old for {torch.cuda}")], Case(CUDA13)
+    ).findings
+    assert finding.title == "The driver is too old for 13.0"

@@ -8,10 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from kerneldoctor.environment import Environment, Fact, Gpu, known, unknown
+from kerneldoctor.engine.model import Severity, UsedFact
+from kerneldoctor.environment import Environment, Fact, Gpu, LibraryOverride, known, unknown
 from kerneldoctor.report.console import Style, render
 from kerneldoctor.report.model import Ignore
 from tests.report.samples import BARE, BROKEN, HANGING, HEALTHY, gpu, make_report
+
+OVERRIDE = LibraryOverride("LD_PRELOAD", "/opt/libcudnn.so.9", "cudnn")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,44 @@ def test_a_note_stays_short() -> None:
 
 
 def test_a_fact_of_a_list_item_is_unknown_for_the_reason_of_its_list() -> None:
-    report = replace(make_report(HANGING), undetermined={"KD1": ("gpu.mig",), "KD2": ("extension.cxx11_abi",)})
+    reasons = {
+        "gpu.mig": "no answer within 8 s",
+        "extension.cxx11_abi": "not looked at",
+        "kernels.trust": "0.99 is new",
+    }
+    undetermined = {f"KD{number}": (fact,) for number, fact in enumerate(reasons)}
+    report = replace(make_report(HANGING), undetermined=undetermined, reasons=reasons)
     page = " ".join(render(report, Style(width=120)).split())
     assert "1 check needs gpu.mig (no answer within 8 s); run where the NVIDIA driver answers" in page
     assert "1 check needs extension.cxx11_abi (not looked at); run `kerneldoctor scan` on that machine" in page
+    assert "1 check needs kernels.trust (0.99 is new); a newer kerneldoctor may know it" in page
+
+
+def test_facts_that_are_unknown_for_different_reasons_are_not_named_under_one() -> None:
+    undetermined = {"KD1": ("gpu.mig", "torch.archs")}
+    reasons = {"gpu.mig": "no answer", "torch.archs": "no permission"}
+    page = render(replace(make_report(HEALTHY), undetermined=undetermined, reasons=reasons), Style(width=120))
+    assert "1 check needs gpu.mig (no answer)" in page
+
+
+def test_a_list_of_things_is_counted_not_spelt_out() -> None:
+    base = make_report(BROKEN)
+    used = (UsedFact("gpus", BROKEN.gpus.value, "NVML"), UsedFact("system.library_overrides", (OVERRIDE,), "variables"))
+    page = render(replace(base, findings=(replace(base.findings[0], facts=used),)), Style(width=160))
+    assert "  seen      gpus = 3 GPUs; system.library_overrides = LD_PRELOAD /opt/libcudnn.so.9 cudnn\n" in page
+
+
+@pytest.mark.parametrize("severity", ["error", "warning"])
+def test_the_headline_does_not_pass_over_what_may_be_wrong(severity: Severity) -> None:
+    base = make_report(BROKEN)
+    possible = replace(base.findings[0], certainty="possible", severity=severity)
+    summary = replace(base.summary, error=0, warning=0, info=0, not_determined=1, fine=50)
+    page = render(replace(base, findings=(possible,), summary=summary), Style(width=160, color=True))
+    assert "Nothing certainly wrong, but 1 fault may be there: 50 checks fine, 1 not determined" in page
+    assert "\x1b[1;32m" not in page  # not in green
+
+
+def test_the_headline_says_when_little_could_be_checked() -> None:
+    summary = replace(make_report(HEALTHY).summary, fine=5, not_determined=70)
+    page = render(replace(make_report(HEALTHY), summary=summary), Style(width=160))
+    assert page.startswith("Nothing wrong found in the little that could be checked: 5 checks fine, 70 not determined")
