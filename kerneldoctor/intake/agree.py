@@ -44,10 +44,9 @@ def _versions_agree(one: str, other: str) -> bool:
 
 
 def _parts(version: str) -> list[str]:
-    parts = [
+    return [
         str(int(p)) if p.isdigit() else p for p in re.split(r"[.\-_]|(?<=\d)(?=[a-z])", version.removeprefix("v")) if p
     ]
-    return parts
 
 
 _FILLER = frozenset(

@@ -78,8 +78,10 @@ def _between(taken: Mapping[str, Sighting], others: Iterable[Sighting]) -> Itera
 
 # The CUDA release that nvidia-smi names for a driver branch:
 # https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html
-_OFFERED = {470: "11.4", 510: "11.6", 515: "11.7", 520: "11.8", 525: "12.0", 530: "12.1", 535: "12.2", 545: "12.3",
-            550: "12.4", 555: "12.5", 560: "12.6", 565: "12.7", 570: "12.8", 575: "12.9", 580: "13.0", 590: "13.1"}  # fmt: skip
+_OFFERED = {
+    470: "11.4", 510: "11.6", 515: "11.7", 520: "11.8", 525: "12.0", 530: "12.1", 535: "12.2", 545: "12.3", 550: "12.4",
+    555: "12.5", 560: "12.6", 565: "12.7", 570: "12.8", 575: "12.9", 580: "13.0", 590: "13.1",
+}  # fmt: skip
 
 
 def _assign_cuda(groups: dict[str, list[Sighting]]) -> None:
@@ -145,10 +147,10 @@ def environment(choice: Choice, listings: list[Listing]) -> Environment:
     """The Environment of everything that was taken."""
     taken = choice.taken
     packages = _packages(taken, listings)
-    sections = {name: _section(name, taken) for name in _SECTIONS}
-    flash = {name: _flash(name, packages, taken) for name in _FA}
-    built = Environment(packages=packages, gpus=_gpus(taken), extensions=_extensions(taken), **sections, **flash)
-    return dataclasses.replace(built, torch=_torch(built.torch, packages, taken))
+    sections: dict[str, Any] = {name: _section(name, taken) for name in _SECTIONS}
+    sections |= {name: _flash(name, packages) for name in _FA}
+    built = Environment(packages=packages, gpus=_gpus(taken), extensions=_extensions(taken), **sections)
+    return dataclasses.replace(built, torch=_torch(built.torch, packages))
 
 
 def complete(read: Environment, saved: Environment | None) -> Environment:
@@ -199,7 +201,7 @@ def _packages(taken: Mapping[str, Sighting], listings: list[Listing]) -> Package
     return Packages(items, False, "no whole list of packages was pasted")
 
 
-def _torch(torch: Torch, packages: Packages, taken: Mapping[str, Sighting]) -> Torch:
+def _torch(torch: Torch, packages: Packages) -> Torch:
     """torch's own facts, completed from the list of packages."""
     listed = packages.items.get("torch")
     if torch.version.is_unknown and listed is not None:
@@ -232,7 +234,7 @@ def _companion_cuda(packages: Packages) -> Fact[str] | None:
     return None
 
 
-def _flash(name: str, packages: Packages, taken: Mapping[str, Sighting]) -> FlashAttention:
+def _flash(name: str, packages: Packages) -> FlashAttention:
     blank = FlashAttention(**{f.name: _NOT_SAID for f in dataclasses.fields(FlashAttention)})
     for distribution in _FA[name]:
         version = packages.get(distribution).version

@@ -1,4 +1,4 @@
-"""Finds tracebacks and lines that look like errors, and cuts them out with their surroundings. Explains none of them."""
+"""Finds tracebacks and lines that look like errors and cuts them out with their surroundings. Explains none."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ SMALL = 128 * 1024  # bytes of a text whose repeated lines are kept
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 _STRONG = re.compile(
-    r"^\W{0,12}(?:[\w.]{0,80}(?:Error|Exception|Unsupported|Fatal|Interrupt|Exit)\b|Traceback \(|fatal|ptxas|terminate called|Segmentation|CUDA error|Killed|Aborted)"
-    r"|undefined symbol|cannot open shared object|no kernel image|build variant|not found \(required by|DLL load failed|aten::|flash_?attn|kernels"
+    r"^\W{0,12}(?:[\w.]{0,80}(?:Error|Exception|Unsupported|Fatal|Interrupt|Exit)\b|Traceback \(|fatal|ptxas"
+    r"|terminate called|Segmentation|CUDA error|Killed|Aborted)"
+    r"|undefined symbol|cannot open shared object|no kernel image|build variant|not found \(required by"
+    r"|DLL load failed|aten::|flash_?attn|kernels"
 )
 
 
@@ -139,13 +141,18 @@ def _block(text: Text, start: int, end: int) -> Block:
 
 
 CUES = (
-    "error", "exception", "traceback", "fail", "fatal", "cannot", "can't", "can not", "could not", "couldn't", "unable", "undefined", "not found",
-    "no module", "no kernel image", "support", "compatib", "mismatch", "not available", "unavailable", "does not", "do not have", "doesn't", "did not",
-    "not installed", "missing", "invalid", "illegal", "abort", "segmentation", "core dumped", "killed", "timed out", "timeout", " hang", " nan", "warn",
-    "refus", "denied", "too old", "too new", "requires", "required", "please install", "reject", "supported wheel", "xid", "signal", "corrupt", "garbage",
-    "wrong", "rate limit", "429", "offline mode", "fall back", "falling back", "fallback", "trusted", "no matching", "build variant", "maximum", "minimum",
-    "greater than", "must be", "must have", "expected", "unexpected", "deprecated", "unknown", "not defined", "no attribute", "not callable", "got multiple",
-    "aten::", "ptxas", "nvlink", "collect2", "command not", "unsupported", "unrecognized", "not initialized", "not yet initialized", "library `kernels`", "from the `kernels`",
-    "you are using version", "you are attempting", "file \"", ", line ", ", in ", "raise ", "declares archs", "no devices", "nothing to", "request_free_mem", "never", "stuck",
-    "guessing wheel url", "nvcc was", "all zeros", "differs", "different", "not match", "not contiguous", "overflow", "exit code", "exited",
+    "error", "exception", "traceback", "fail", "fatal", "cannot", "can't", "can not", "could not", "couldn't",
+    "unable", "undefined", "not found", "no module", "no kernel image", "support", "compatib", "mismatch",
+    "not available", "unavailable", "does not", "do not have", "doesn't", "did not", "not installed", "missing",
+    "invalid", "illegal", "abort", "segmentation", "core dumped", "killed", "timed out", "timeout", " hang", " nan",
+    "warn", "refus", "denied", "too old", "too new", "requires", "required", "please install", "reject",
+    "supported wheel", "xid", "signal", "corrupt", "garbage", "wrong", "rate limit", "429", "offline mode",
+    "fall back", "falling back", "fallback", "trusted", "no matching", "build variant", "maximum", "minimum",
+    "greater than", "must be", "must have", "expected", "unexpected", "deprecated", "unknown", "not defined",
+    "no attribute", "not callable", "got multiple", "aten::", "ptxas", "nvlink", "collect2", "command not",
+    "unsupported", "unrecognized", "not initialized", "not yet initialized", "library `kernels`",
+    "from the `kernels`", "you are using version", "you are attempting", "file \"", ", line ", ", in ", "raise ",
+    "declares archs", "no devices", "nothing to", "request_free_mem", "never", "stuck", "guessing wheel url",
+    "nvcc was", "all zeros", "differs", "different", "not match", "not contiguous", "overflow", "exit code",
+    "exited",
 )  # fmt: skip

@@ -11,10 +11,13 @@ from .text import Line
 _PRODUCT = re.compile(
     r"""(?<![\w-])(?:NVIDIA\ )?(?:
       RTX\ PRO\ \d{4}(?:\ Blackwell)?(?:\ (?:Server|Workstation|Max-Q\ Workstation)\ Edition)?
-    | (?:GeForce\ )?(?:RTX|GTX)[\ -]?\d{3,4}(?:\ ?(?:Ti|SUPER|Super|Ada|D|A)\b){0,3}(?:\ Generation)?(?:\ Laptop(?:\ GPU)?|\ Max-Q)?
-    | (?:Quadro\ )?RTX\ ?A\d{4}(?:\ Laptop(?:\ GPU)?)? | RTX\ ?(?:2000|4000|4500|5000|6000)(?:\ SFF)?\ Ada(?:\ Generation)?
+    | (?:GeForce\ )?(?:RTX|GTX)[\ -]?\d{3,4}(?:\ ?(?:Ti|SUPER|Super|Ada|D|A)\b){0,3}(?:\ Generation)?
+      (?:\ Laptop(?:\ GPU)?|\ Max-Q)?
+    | (?:Quadro\ )?RTX\ ?A\d{4}(?:\ Laptop(?:\ GPU)?)?
+    | RTX\ ?(?:2000|4000|4500|5000|6000)(?:\ SFF)?\ Ada(?:\ Generation)?
     | (?:Tesla\ )?(?:V100S?|P100|P40|P4|T4G?|K80|M40|M60)(?:-(?:SXM\d|PCIE|PCIe)(?:-\d\dGB)?)?(?:[\ -]\d{2}GB)?
-    | (?:GH200|GB200|GB300|GB10|B300|B200|B100|H200|H100|H800|H20|L40S?|L4|L20|A100X?|A800|A40|A30|A16|A10G?|A2|A6000|A5000|A4500|A4000|A2000)
+    | (?:GH200|GB200|GB300|GB10|B300|B200|B100|H200|H100|H800|H20|L40S?|L4|L20|A100X?|A800|A40|A30|A16|A10G?|A2
+      |A6000|A5000|A4500|A4000|A2000)
       (?:[- ](?:SXM\d?(?:-\d{2,3}GB)?|PCIe|NVL|\d{2,3}\ ?GB(?:\ HBM\de?)?|HBM\de?)){0,3}
     | (?:TITAN|Titan)\ (?:RTX|V|Xp|X)
     | Jetson\ (?:AGX\ )?(?:Orin|Thor|Xavier)(?:\ (?:NX|Nano))? | Thor | Orin
@@ -32,7 +35,9 @@ _CAPABILITY = re.compile(
     r"(?:sm_?|compute_|cc ?|capability ?)?\(?(?<![\d.])(\d{1,2})[.,] ?(\d)\)?(?![\d])", re.IGNORECASE
 )
 _SM = re.compile(r"\bsm[_ ]?(\d{1,2})(\d)[af]?\b|\bcompute_(\d{1,2})(\d)[af]?\b", re.IGNORECASE)
-_COUNT = re.compile(r"^(\d{1,2}) ?[x×*] ?(?=[A-Z])|\b[x×] ?(\d{1,2})$|\((?:x|×)?(\d{1,2})(?:x|×)?\)$", re.IGNORECASE)
+_COUNT = re.compile(
+    r"^(\d{1,2}) ?[x\u00d7*] ?(?=[A-Z])|\b[x\u00d7] ?(\d{1,2})$|\([x\u00d7]?(\d{1,2})[x\u00d7]?\)$", re.IGNORECASE
+)
 _MEMORY = re.compile(r"(\d{1,6})(?:\.\d+)? ?(GiB|GB|MiB|MB)\b", re.IGNORECASE)
 
 

@@ -12,10 +12,12 @@ from .text import Line
 
 KIND = "kernels"
 _REPO = re.compile(
-    r"(?<![\w/.-])((?:kernels-community|kernels-staging|RedHatAI|ggml-org)/[A-Za-z0-9][\w.-]{1,60}?)(?:@([\w./-]{1,64}))?(?=[\s\"'`),;:*\]<>}]|\.(?:\s|$)|$|/tree|/resolve|/blob|/commit)"
+    r"(?<![\w/.-])((?:kernels-community|kernels-staging|RedHatAI|ggml-org)/[A-Za-z0-9][\w.-]{1,60}?)(?:@"
+    r"([\w./-]{1,64}))?(?=[\s\"'`),;:*\]<>}]|\.(?:\s|$)|$|/tree|/resolve|/blob|/commit)"
 )
 _CALL = re.compile(
-    r"(?:get_kernel|has_kernel|load_kernel|install_kernel|LayerRepository|FuncRepository|LockedLayerRepository)\(\s{0,4}(?:repo_id\s{0,2}=\s{0,2})?[\"']([\w.-]{1,60}/[\w.-]{1,80})[\"']([^)]{0,200})"
+    r"(?:get_kernel|has_kernel|load_kernel|install_kernel|LayerRepository|FuncRepository"
+    r"|LockedLayerRepository)\(\s{0,4}(?:repo_id\s{0,2}=\s{0,2})?[\"']([\w.-]{1,60}/[\w.-]{1,80})[\"']([^)]{0,200})"
 )
 _ARGUMENT = re.compile(r"\b(revision|version)\s{0,2}=\s{0,2}[\"']?([\w./-]{1,64})")
 _CACHE = re.compile(
@@ -23,10 +25,12 @@ _CACHE = re.compile(
     re.ASCII,
 )
 _URL = re.compile(
-    r"(?:huggingface\.co|hf\.co)/(?:api/)?(?:kernels|models)/([\w.-]{1,60}/[\w.-]{1,80})(?:/(?:tree|resolve|revision|blob)/([\w.-]{1,64}))?"
+    r"(?:huggingface\.co|hf\.co)/(?:api/)?(?:kernels|models)/([\w.-]{1,60}/[\w.-]{1,80})(?:/(?:tree|resolve|revision"
+    r"|blob)/([\w.-]{1,64}))?"
 )
 _BUILD_ID = re.compile(
-    r"(?<![A-Za-z0-9])_?([a-z][a-z0-9_]{2,60}?)_((?:[0-9a-f]{7,8}|[0-9a-f]{12,16}))\.(?:abi3|cpython-\w{2,5}[\w-]{0,40})\.(?:so|pyd)",
+    r"(?<![A-Za-z0-9])_?([a-z][a-z0-9_]{2,60}?)_((?:[0-9a-f]{7,8}|[0-9a-f]{12,16}))\.(?:abi3"
+    r"|cpython-\w{2,5}[\w-]{0,40})\.(?:so|pyd)",
     re.ASCII,
 )
 _LISTED = re.compile(r"\s*((?:torch|tvm)[\w.-]{3,80}?)(?:: (.{8,300})|\s+compatible(, preferred)?\s*✅?)\s*$")
@@ -206,9 +210,12 @@ def info(line: Line, notebook: Notebook) -> bool:
     return True
 
 
-CUES = ("kernels-community", "get_kernel", "has_kernel", "load_kernel", "layerrepository", "funcrepository", "models--", "kernels--",
-        "-linux", "-windows", "-darwin", "torch-cuda", "torch-cpu", "torch-universal", "torch-xpu", "torch-rocm", "torch-metal", ".abi3.so",
-        "build variant", "snapshot", "declares archs", "architectures of the build", "python dependency", "trusted publisher", "/kernels/", "redhatai/",
+CUES = ("kernels-community", "get_kernel", "has_kernel", "load_kernel", "layerrepository", "funcrepository",
+        "models--", "kernels--",
+        "-linux", "-windows", "-darwin", "torch-cuda", "torch-cpu", "torch-universal", "torch-xpu", "torch-rocm",
+        "torch-metal", ".abi3.so",
+        "build variant", "snapshot", "declares archs", "architectures of the build", "python dependency",
+        "trusted publisher", "/kernels/", "redhatai/",
         "-gnu.so", "✅", "does not have")  # fmt: skip
 RECOGNISER = Recogniser("hub kernels", CUES, read, exclusive=True)
 INFO = Recogniser("kernels info", ("repository:", "revision:", "version:", "dependencies:"), info)

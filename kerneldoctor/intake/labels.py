@@ -94,5 +94,6 @@ def variant(name: str) -> VariantName | None:
 
 
 VARIANT_NAME = re.compile(
-    r"(?<![\w-])((?:torch(?:-stable-abi)?|tvm-ffi)\d{2,3}(?:-cxx(?:11|98))?-[a-z]{2,6}\d{0,6}-(?:x86_64|aarch64|arm64)-(?:linux|windows|darwin))(?![\w-])"
+    r"(?<![\w-])((?:torch(?:-stable-abi)?|tvm-ffi)\d{2,3}(?:-cxx(?:11|98))?-[a-z]{2,6}\d{0,6}-(?:x86_64|aarch64"
+    r"|arm64)-(?:linux|windows|darwin))(?![\w-])"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from .model import Source
@@ -11,17 +12,20 @@ from .scan import Recogniser
 from .text import Line
 
 _PIP_HEADER = re.compile(
-    r"\s*\|?\s*Package\s{1,40}\|?\s*Version(?:\s{1,80}(?:Location|Editable project location|Installer|Build|Latest)\b.{0,80})?\s*\|?\s*$"
+    r"\s*\|?\s*Package\s{1,40}\|?\s*Version(?:\s{1,80}(?:Location|Editable project location|Installer|Build"
+    r"|Latest)\b.{0,80})?\s*\|?\s*$"
 )
 _RULE = re.compile(r"\s*[|+]?\s*-{2,200}[\s|+-]{0,400}")
 _ROW = re.compile(
     r"\s*\|?\s*([A-Za-z0-9][A-Za-z0-9._-]{0,80})\s*[|\s]\s*v?(\d[\w.!+-]{0,80})(?:\s+(.{0,300}?))?\s*\|?\s*$"
 )
 _FREEZE = re.compile(
-    r"\s*[-+*]?\s*([A-Za-z0-9][A-Za-z0-9._-]{0,80}?)(?:\[[\w,. -]{0,60}\])?\s?(==)\s?v?(\d[\w.!+-]{0,80})(?:\s*[;#\\(].{0,400})?\s*,?$"
+    r"\s*[-+*]?\s*([A-Za-z0-9][A-Za-z0-9._-]{0,80}?)(?:\[[\w,. -]{0,60}\])?\s?(==)\s?v?(\d[\w.!+-]{0,80})"
+    r"(?:\s*[;#\\(].{0,400})?\s*,?$"
 )
 _DIRECT = re.compile(
-    r"\s*(?:-e\s+)?([A-Za-z0-9][A-Za-z0-9._-]{0,80})\s+@\s+((?:https?|file|git\+\w{1,5})://\S{1,1000})|\s*-e\s+git\+\S{1,500}#egg=([\w.-]{1,80})"
+    r"\s*(?:-e\s+)?([A-Za-z0-9][A-Za-z0-9._-]{0,80})\s+@\s+((?:https?|file|git\+\w{1,5})://\S{1,1000})"
+    r"|\s*-e\s+git\+\S{1,500}#egg=([\w.-]{1,80})"
 )
 _WHEEL = re.compile(r"/([A-Za-z0-9_.]{1,80})-(\d[\w.!+%]{0,80})-[\w.]{2,40}-[\w.]{2,40}-[\w.]{2,120}\.whl")
 _CONDA_HEADER = re.compile(r"#\s*Name\s+Version\s+Build\s*(?:Channel)?", re.IGNORECASE)
@@ -188,7 +192,7 @@ def close_open(notebook: Notebook) -> None:
 def looks_whole(listing: Listing) -> bool:
     """A listing is in order and spans the alphabet; pip's also holds pip, conda's holds python."""
     names = listing.names
-    in_order = sum(a <= b for a, b in zip(names, names[1:], strict=False)) >= 0.9 * (len(names) - 1)
+    in_order = sum(a <= b for a, b in itertools.pairwise(names)) >= 0.9 * (len(names) - 1)
     if len(names) < 3 or not in_order:
         return False
     if listing.kind == "pip list":
@@ -216,6 +220,7 @@ def _shown(line: Line, notebook: Notebook) -> bool:
     return False
 
 
-CUES = ("package", "==", "# name", "name ", "name:", "version:", "[pip", "[conda]", "[uv]", " @ ", "#egg=", "pip", "conda",
+CUES = ("package", "==", "# name", "name ", "name:", "version:", "[pip", "[conda]", "[uv]", " @ ", "#egg=", "pip",
+        "conda",
         "torch ", "transformers ", "flash-attn ", "kernels ", "triton ", "nvidia-")  # fmt: skip
 RECOGNISER = Recogniser("package listings", CUES, read, exclusive=True)

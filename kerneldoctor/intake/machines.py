@@ -12,12 +12,17 @@ from .scan import Recogniser
 from .text import Line
 
 _COMMENT = re.compile(
-    r"^[\s#*>]{0,6}@?\**([A-Za-z0-9][\w-]{1,38})\**(?:\s(?:commented|opened|replied|wrote|added a comment)\b.{0,60}|\s·\s(?:comment|description|review|review thread|answer)\s·.{0,30})\s*:?$"
+    r"^[\s#*>]{0,6}@?\**([A-Za-z0-9][\w-]{1,38})\**(?:\s(?:commented|opened|replied|wrote|added a comment)\b.{0,60}"
+    r"|\s·\s(?:comment|description|review|review thread|answer)\s·.{0,30})\s*:?$"
 )
 _MAIL = re.compile(r"^On .{6,80}? ([\w.-]+)(?: <[^>]{3,80}>)? wrote:$")
-_WHAT = r"(?:machine|node|host|server|box|system|setup|environment|env|configuration|config|workstation|cluster|computer|pc|instance|vm|container)"
+_WHAT = (
+    r"(?:machine|node|host|server|box|system|setup|environment|env|configuration|config|workstation|cluster|computer|pc"
+    r"|instance|vm|container)"
+)
 _HEADING = re.compile(
-    rf"^[\s#*>=\-[(]{{0,8}}(?:on (?:the |my |our )?)?(?:(first|second|third|other|working|broken|failing|good|bad|faulty|healthy|old|new|reference)\s{_WHAT}|{_WHAT}\s?\#?\s?([1-9A-F])\b)"
+    rf"^[\s#*>=\-[(]{{0,8}}(?:on (?:the |my |our )?)?(?:(first|second|third|other|working|broken|failing|good|bad"
+    rf"|faulty|healthy|old|new|reference)\s{_WHAT}|{_WHAT}\s?\#?\s?([1-9A-F])\b)"
     r"(.{0,60}?)[\s:*=\-\])]{0,8}$",
     re.IGNORECASE,
 )
@@ -40,7 +45,7 @@ _IDENTITY = (
 def read(line: Line, notebook: Notebook) -> bool:
     """Read one line that may be a heading over another machine's report, or over another person's comment."""
     text = line.text.strip()
-    if len(text) > 120 or ":" in text[:-1] and not text.endswith(":") and "·" not in text:
+    if len(text) > 120 or (":" in text[:-1] and not text.endswith(":") and "·" not in text):
         return False
     if comment := (_COMMENT.match(text) or _MAIL.match(text)):
         notebook.turn_to(f"@{comment[1]}", "")
@@ -97,7 +102,8 @@ def _of(group: list[int], by_machine: dict[int, list[Sighting]]) -> dict[str, Si
 def _may_join(group: dict[str, Sighting], own: dict[str, Sighting], machine: Machine, head: Machine) -> bool:
     if any(path in group and not agree(path, group[path].value, own[path].value) for path in own):
         return False
-    if machine.mood == "working" and head.mood != "working" or {machine.mood, head.mood} == {"failing", "working"}:
+    moods = {machine.mood, head.mood}
+    if (machine.mood == "working" and head.mood != "working") or moods == {"failing", "working"}:
         return False
     if not machine.label:
         return True
@@ -121,6 +127,7 @@ def _chosen(groups: list[list[int]], machines: list[Machine]) -> list[int]:
     return groups[0]
 
 
-CUES = ("commented", "opened", "replied", "wrote:", "added a comment", " · ", "machine", "node", "host", "server", "box", "system", "setup", "env",
+CUES = ("commented", "opened", "replied", "wrote:", "added a comment", " · ", "machine", "node", "host", "server",
+        "box", "system", "setup", "env",
         "config", "workstation", "cluster", "computer", " pc", "instance", " vm", "container")  # fmt: skip
 RECOGNISER = Recogniser("machines", CUES, read)

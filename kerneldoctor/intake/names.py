@@ -45,17 +45,20 @@ SYNONYMS = {
 }
 
 # Distributions that are taken from "name: version" lines and from sentences.
-KNOWN = frozenset(
-    """accelerate aiter apex auto-gptq autoawq axolotl bitsandbytes causal-conv1d compressed-tensors cuda-python cupy
-    datasets deep-ep deep-gemm deepspeed diffusers einops fa3-fwd fla flash-attn flash-attn-3 flash-attn-4
-    flash-linear-attention flash-mla flashinfer-cubin flashinfer-jit-cache flashinfer-python gptqmodel grouped-gemm
-    hf-transfer hf-xet httpx huggingface-hub kernels lightning liger-kernel llamafactory lmdeploy mamba-ssm megatron-core
-    minference natten ninja numpy nvidia-cutlass-dsl optimum packaging peft pip pytorch-lightning pytorch-triton
-    pytorch-triton-rocm quack-kernels ray safetensors sageattention scipy sentence-transformers setuptools sgl-kernel
-    sglang tensorrt tensorrt-llm tilelang tokenizers torch torchao torchaudio torchtune torchvision torch-tensorrt
-    transformer-engine transformer-engine-torch transformers triton triton-kernels triton-windows trl unsloth
-    unsloth-zoo uv verl vllm wheel xformers xgrammar""".split()
-)
+KNOWN = frozenset((
+    "accelerate", "aiter", "apex", "auto-gptq", "autoawq", "axolotl", "bitsandbytes", "causal-conv1d",
+    "compressed-tensors", "cuda-python", "cupy", "datasets", "deep-ep", "deep-gemm", "deepspeed", "diffusers",
+    "einops", "fa3-fwd", "fla", "flash-attn", "flash-attn-3", "flash-attn-4", "flash-linear-attention",
+    "flash-mla", "flashinfer-cubin", "flashinfer-jit-cache", "flashinfer-python", "gptqmodel", "grouped-gemm",
+    "hf-transfer", "hf-xet", "httpx", "huggingface-hub", "kernels", "lightning", "liger-kernel", "llamafactory",
+    "lmdeploy", "mamba-ssm", "megatron-core", "minference", "natten", "ninja", "numpy", "nvidia-cutlass-dsl",
+    "optimum", "packaging", "peft", "pip", "pytorch-lightning", "pytorch-triton", "pytorch-triton-rocm",
+    "quack-kernels", "ray", "safetensors", "sageattention", "scipy", "sentence-transformers", "setuptools",
+    "sgl-kernel", "sglang", "tensorrt", "tensorrt-llm", "tilelang", "tokenizers", "torch", "torchao",
+    "torchaudio", "torchtune", "torchvision", "torch-tensorrt", "transformer-engine", "transformer-engine-torch",
+    "transformers", "triton", "triton-kernels", "triton-windows", "trl", "unsloth", "unsloth-zoo", "uv", "verl",
+    "vllm", "wheel", "xformers", "xgrammar",
+))  # fmt: skip
 
 
 def normalise(name: str) -> str:
@@ -67,4 +70,4 @@ def distribution(name: str) -> str | None:
     """The distribution that a key of a report means, or None for a word that is none that we know."""
     plain = normalise(name)
     plain = SYNONYMS.get(plain, plain)
-    return plain if plain in KNOWN or plain.startswith("nvidia-") and plain.count("-") > 1 else None
+    return plain if plain in KNOWN or (plain.startswith("nvidia-") and plain.count("-") > 1) else None

@@ -1,4 +1,7 @@
-"""Reads sentences: "RTX 5090, cu128, torch 2.9 nightly, py3.12". What is asked, tried or said of elsewhere stays a mention."""
+"""Reads sentences: "RTX 5090, cu128, torch 2.9 nightly, py3.12". It takes no side of a question, a trial or a hearsay.
+
+What is asked about, was tried, is required or holds elsewhere is noted as a mention, which no fact is made of.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,28 @@ from .text import Line
 
 _LONGEST = 600  # characters of a sentence's line; longer lines are no sentences
 _CLAUSE = re.compile(
-    r"(?<=[a-z0-9)`\"'])[.;!]+\s+|(?<=[?])\s*|,?\s+(?:but|while|whereas|however|although|though)\b\s*|\s+[-–—]{2,3}\s+"
+    r"(?<=[a-z0-9)`\"'])[.;!]+\s+|(?<=[?])\s*|,?\s+(?:but|while|whereas|however|although|though)\b\s*|\s+[-\u2013—]{2,3}\s+"
 )
 _HEDGE = re.compile(
-    r"\?\s*$|\b(?:should|shall|would|could|can (?:i|we|you)|may|might|if|unless|upgrad\w+|downgrad\w+|updat(?:e|ing)|switch(?:ed|ing)?"
-    r"|mov(?:e|ed|ing) to|roll(?:ed|ing)? back|revert\w*|works?|working|worked|fine|succeed\w*|no (?:issue|problem|error)s?|tried|tr(?:y|ies|ying)|test(?:ed|s)? (?:also|with both)"
-    r"|instead|requir\w+|needs?|need(?:ed)? to|support(?:s|ed|ing)?|compatib\w+|before|previously|earlier|used to|originally|formerly|was on"
-    r"|not on|isn'?t|wasn'?t|aren'?t|not using|don'?t (?:have|use)|never|without|except|unlike|than|at least|or (?:newer|later|above|higher|older|below)"
-    r"|newer than|older than|minimum|maximum|up to|until|since|built (?:for|against|with)|compiled (?:for|against|with)|wheels? (?:for|exist)|prebuilt|pre-built|available for"
-    r"|release notes|changelog|fixed in|introduced in|added in|removed in|deprecated|plan|will|wait(?:ing)? for|recommend\w*|suggest\w*|documentation|docs|latest is|exists?"
-    r"|same (?:issue|error|problem|happens) (?:on|with)|also (?:happens|fails|seen)|other(?:s)?|colleague|friend|another|someone|people|elsewhere|docker ?hub)\b",
+    r"\?\s*$|\b(?:should|shall|would|could|can (?:i|we|you)|may|might|if|unless|upgrad\w+|downgrad\w+|updat(?:e|ing)"
+    r"|switch(?:ed|ing)?"
+    r"|mov(?:e|ed|ing) to|roll(?:ed|ing)? back|revert\w*|works?|working|worked|fine|succeed\w*|no (?:issue|problem"
+    r"|error)s?|tried|tr(?:y|ies|ying)|test(?:ed|s)? (?:also|with both)"
+    r"|instead|requir\w+|needs?|need(?:ed)? to|support(?:s|ed|ing)?|compatib\w+|before|previously|earlier|used to"
+    r"|originally|formerly|was on"
+    r"|not on|isn'?t|wasn'?t|aren'?t|not using|don'?t (?:have|use)|never|without|except|unlike|than|at least"
+    r"|or (?:newer|later|above|higher|older|below)"
+    r"|newer than|older than|minimum|maximum|up to|until|since|built (?:for|against|with)|compiled (?:for|against"
+    r"|with)|wheels? (?:for|exist)|prebuilt|pre-built|available for"
+    r"|release notes|changelog|fixed in|introduced in|added in|removed in|deprecated|plan|will|wait(?:ing)? for"
+    r"|recommend\w*|suggest\w*|documentation|docs|latest is|exists?"
+    r"|same (?:issue|error|problem|happens) (?:on|with)|also (?:happens|fails|seen)|other(?:s)?|colleague|friend"
+    r"|another|someone|people|elsewhere|docker ?hub)\b",
     re.IGNORECASE,
 )
 _FAILS_TOO = re.compile(
-    r"\b(?:i (?:am|'m) (?:on|using|running)|i use|i have|we (?:use|run)|my (?:gpu|setup|env|machine|card|system)|running on)\b",
+    r"\b(?:i (?:am|'m) (?:on|using|running)|i use|i have|we (?:use|run)|my (?:gpu|setup|env|machine|card|system)"
+    r"|running on)\b",
     re.IGNORECASE,
 )
 _VERSION = r"v?(\d{1,3}\.\d{1,3}(?:\.\d{1,4}){0,2}(?:\.?(?:dev|post|rc|a|b)\d{0,8}){0,2}(?:\+[\w.]{1,40})?)"
@@ -49,27 +60,31 @@ _CUDA = re.compile(
 )
 _CU_TAG = re.compile(r"(?<![\w.-])cu(1[0-9])(\d)(?![\w-])", re.IGNORECASE)
 _DRIVER = re.compile(
-    r"(?<![\w])drivers?(?:\s{1,2}(?:version|ver\.?|r))?[\s:=]{0,3}(?:is |nvidia-?)?v?(\d{3}(?:\.\d{1,3}){1,2}|[3-6]\d\d)(?!\d|\.\d)",
+    r"(?<![\w])drivers?(?:\s{1,2}(?:version|ver\.?|r))?[\s:=]{0,3}(?:is |nvidia-?)?v?(\d{3}(?:\.\d{1,3}){1,2}"
+    r"|[3-6]\d\d)(?!\d|\.\d)",
     re.IGNORECASE,
 )
 _DRIVER_BEHIND = re.compile(r"(?<![\w.])(\d{3}\.\d{2,3}(?:\.\d{1,3})?) (?:nvidia )?drivers?\b", re.IGNORECASE)
 _SYSTEM = re.compile(
-    r"(?<![\w-])((?:Ubuntu|Debian(?: GNU/Linux)?|CentOS(?: Stream)?|Rocky(?: Linux)?|AlmaLinux|RHEL|Red Hat Enterprise Linux|Fedora|openSUSE(?: Leap)?|SLES|Amazon Linux|Oracle Linux|Linux Mint|Pop!_OS)"
-    r"[\s-]{0,2}(?:\d{1,2}(?:\.\d{1,2}){0,2})(?: LTS)?|Windows (?:1[01]|Server \d{4})(?: (?:Pro|Home|Enterprise))?|Arch Linux|NixOS|macOS(?: \d{1,2}(?:\.\d{1,2})?)?)(?![\w.]\d)",
+    r"(?<![\w-])((?:Ubuntu|Debian(?: GNU/Linux)?|CentOS(?: Stream)?|Rocky(?: Linux)?|AlmaLinux|RHEL"
+    r"|Red Hat Enterprise Linux|Fedora|openSUSE(?: Leap)?|SLES|Amazon Linux|Oracle Linux|Linux Mint|Pop!_OS)"
+    r"[\s-]{0,2}(?:\d{1,2}(?:\.\d{1,2}){0,2})(?: LTS)?|Windows (?:1[01]|Server \d{4})(?: (?:Pro|Home|Enterprise))?"
+    r"|Arch Linux|NixOS|macOS(?: \d{1,2}(?:\.\d{1,2})?)?)(?![\w.]\d)",
     re.IGNORECASE,
 )
 _WSL = re.compile(r"(?<![\w-])WSL ?2?(?![\w])")
 _MACHINE = re.compile(r"(?<![\w-])(x86[_-]64|aarch64|arm64)(?![\w-])", re.IGNORECASE)
 _LIBC = re.compile(r"\bglibc[\s-]{0,2}(2\.\d{1,2})\b", re.IGNORECASE)
 _SEVERAL = re.compile(
-    r"\s{0,2}(?:,|/|and|or|to|through|vs\.?|→|->|–|-)\s{0,2}v?\d{1,3}\.\d|\s{0,2}(?:\+(?!\w)|or (?:newer|later|above|higher))",
+    r"\s{0,2}(?:,|/|and|or|to|through|vs\.?|→|->|\u2013|-)\s{0,2}v?\d{1,3}\.\d|\s{0,2}(?:\+(?!\w)|or (?:newer|later|above"
+    r"|higher))",
     re.IGNORECASE,
 )
 _RANGE_BEFORE = re.compile(
     r"(?:[<>~!]=?|>=|≥|≤)\s{0,2}$|(?:for|against|since|until|below|above|to)\s{1,2}$", re.IGNORECASE
 )
 _PLACES = (
-    ("system.container", "docker", re.compile(r"\bdocker(?: container| image|file)?\b|\bnvcr\.io/|\binside (?:a|the) container\b", re.IGNORECASE)),
+    ("system.container", "docker", re.compile(r"\bdocker(?:file)?\b|\bnvcr\.io/|\binside (?:a|the) container\b", re.I)),
     ("system.container", "apptainer", re.compile(r"\b(?:apptainer|singularity)\b", re.IGNORECASE)),
     ("system.container", "kubernetes", re.compile(r"\b(?:kubernetes|k8s)\b", re.IGNORECASE)),
     ("system.notebook", "colab", re.compile(r"\b(?:google )?colab\b", re.IGNORECASE)),
@@ -77,18 +92,22 @@ _PLACES = (
     ("system.scheduler", "slurm", re.compile(r"\bslurm\b|\bsbatch\b", re.IGNORECASE)),
 )  # fmt: skip
 _FILLER = re.compile(
-    r"\b(?:version|nightly|stable|latest|release|os|linux|gpu|gpus|with|and|env(?:ironment)?|python|cuda|torch|x86_64|build|runtime|toolkit"
-    r"|driver|single|lts|pip|conda|uv|venv|gb|vram|desktop|laptop|nvidia|installed|source|pypi|wheel|c|setup|system|info|machine|x64|wsl2?|docker|hopper|ada|blackwell|ampere)\b",
+    r"\b(?:version|nightly|stable|latest|release|os|linux|gpu|gpus|with|and|env(?:ironment)?|python|cuda|torch"
+    r"|x86_64|build|runtime|toolkit"
+    r"|driver|single|lts|pip|conda|uv|venv|gb|vram|desktop|laptop|nvidia|installed|source|pypi|wheel|c|setup|system"
+    r"|info|machine|x64|wsl2?|docker|hopper|ada|blackwell|ampere)\b",
     re.IGNORECASE,
 )
 _CODE = re.compile(
-    r"^\s*(?:File \"|from \w|import \w|def |class |#include|\$ |RUN |>>> |Downloading|Using cached|Collecting|raise |return |assert )|site-packages|dist-packages|https?://\S*\.whl"
+    r"^\s*(?:File \"|from \w|import \w|def |class |#include|\$ |RUN |>>> |Downloading|Using cached|Collecting|raise "
+    r"|return |assert )|site-packages|dist-packages|https?://\S*\.whl"
 )
 _KIND = "sentence"
 MAX_SENTENCES = 10_000  # of one text that are read: nobody writes more, a log does
 _DIGIT = re.compile(r"[0-9]")
 _HINT = re.compile(
-    r"ubuntu|debian|centos|rocky|alma|rhel|red hat|fedora|suse|sles|amazon|oracle|mint|pop!|windows|arch|nixos|macos|wsl|x86|aarch64|arm64|glibc|docker|nvcr"
+    r"ubuntu|debian|centos|rocky|alma|rhel|red hat|fedora|suse|sles|amazon|oracle|mint|pop!|windows|arch|nixos|macos"
+    r"|wsl|x86|aarch64|arm64|glibc|docker|nvcr"
     r"|container|apptainer|singularity|kubern|k8s|colab|kaggle|slurm|sbatch|thor|orin|titan"
 )
 
@@ -103,7 +122,7 @@ def read(line: Line, notebook: Notebook) -> bool:
     if notebook.sentences > MAX_SENTENCES:
         notebook.truncated = True
         return False
-    if len(text) > _LONGEST or _CODE.search(text) or notebook.current(line) and _KEY.match(text):
+    if len(text) > _LONGEST or _CODE.search(text) or (notebook.current(line) and _KEY.match(text)):
         return False
     error = bool(_ERROR.search(text))
     for clause in _clauses(text):
@@ -123,7 +142,8 @@ def read(line: Line, notebook: Notebook) -> bool:
 
 # A message's numbers are what it asks for or what it was built for; those that say what is there, `runs` reads.
 _ERROR = re.compile(
-    r"^\W{0,8}(?:[\w.]{0,60}(?:Error|Exception|Warning)|ERROR|FATAL|fatal|warning|error)\b\s?:|pip3? install|: error:|UserWarning:"
+    r"^\W{0,8}(?:[\w.]{0,60}(?:Error|Exception|Warning)|ERROR|FATAL|fatal|warning|error)\b\s?:|pip3? install"
+    r"|: error:|UserWarning:"
 )
 _KEY = re.compile(r"\s*[-*]?\s*`?[A-Za-z][\w ()/?`.-]{1,50}\s*:\s")
 
@@ -222,9 +242,10 @@ def _name_pattern() -> re.Pattern[str]:
 def _distributions(clause: str, low: str) -> Iterator[Item]:
     for m in _name_pattern().finditer(clause):
         name = distribution(m[1]) or distribution(re.sub(r"[\s_]", "-", m[1]))
-        if name is not None and not (name == "kernels" and re.search(r"linux\s*$", clause[: m.start()].lower())):
-            if not (m[2] in ("2.0", "3.0", "1.0") and name.startswith("flash-attn")):  # "Flash Attention 2.0" is a name
-                yield f"packages.{name}.version", m[2], m.start(), m.end()
+        linux = name == "kernels" and low[: m.start()].rstrip().endswith("linux")
+        product = name is not None and name.startswith("flash-attn") and m[2] in ("1.0", "2.0", "3.0")  # a name
+        if name is not None and not linux and not product:
+            yield f"packages.{name}.version", m[2], m.start(), m.end()
 
 
 def _gpus(clause: str) -> Iterator[Item]:
@@ -244,15 +265,22 @@ def _systems(clause: str) -> Iterator[Item]:
     for m in _LIBC.finditer(clause):
         yield "system.libc_version", m[1], m.start(), m.end()
     for path, value, pattern in _PLACES:
-        if m := pattern.search(clause):
-            yield path, value, m.start(), m.end()
+        place = pattern.search(clause)
+        if place is not None:
+            yield path, value, place.start(), place.end()
 
 
-CUES = ("torch", "python", "py3", "cp3", "cuda", "cu1", "driver", "rtx", "gtx", "geforce", "tesla", "h100", "h200", "h800", "h20", "a100", "a800",
-        "a10", "a30", "a40", "a60", "b200", "b300", "l40", "l4", "l20", "t4", "v100", "p100", "gh200", "gb200", "gb300", "gb10", "mi2", "mi3", "jetson", "orin",
-        "thor", "radeon", "titan", "quadro", "ubuntu", "debian", "centos", "rocky", "alma", "rhel", "red hat", "fedora", "windows", "wsl", "macos", "mac os",
-        "arch linux", "amazon linux", "oracle linux", "x86", "aarch64", "arm64", "glibc", "docker", "nvcr", "container", "apptainer", "singularity",
-        "kubernetes", "k8s", "colab", "kaggle", "slurm", "sbatch", "transformers", "kernels", "flash", "fa2", "fa3", "fa4", "triton", "vllm", "xformers",
-        "bitsandbytes", "deepspeed", "accelerate", "peft", "trl", "diffusers", "hub", "liger", "mamba", "causal", "cutlass", "quack", "unsloth", "axolotl",
+CUES = ("torch", "python", "py3", "cp3", "cuda", "cu1", "driver", "rtx", "gtx", "geforce", "tesla", "h100", "h200",
+        "h800", "h20", "a100", "a800",
+        "a10", "a30", "a40", "a60", "b200", "b300", "l40", "l4", "l20", "t4", "v100", "p100", "gh200", "gb200",
+        "gb300", "gb10", "mi2", "mi3", "jetson", "orin",
+        "thor", "radeon", "titan", "quadro", "ubuntu", "debian", "centos", "rocky", "alma", "rhel", "red hat",
+        "fedora", "windows", "wsl", "macos", "mac os",
+        "arch linux", "amazon linux", "oracle linux", "x86", "aarch64", "arm64", "glibc", "docker", "nvcr",
+        "container", "apptainer", "singularity",
+        "kubernetes", "k8s", "colab", "kaggle", "slurm", "sbatch", "transformers", "kernels", "flash", "fa2", "fa3",
+        "fa4", "triton", "vllm", "xformers",
+        "bitsandbytes", "deepspeed", "accelerate", "peft", "trl", "diffusers", "hub", "liger", "mamba", "causal",
+        "cutlass", "quack", "unsloth", "axolotl",
         "sglang", "arc ")  # fmt: skip
 RECOGNISER = Recogniser("prose", CUES, read)

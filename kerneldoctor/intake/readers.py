@@ -58,7 +58,7 @@ def _several(value: str, found: str) -> bool:
     return _NEXT.match(value, value.find(found) + len(found)) is not None
 
 
-_NEXT = re.compile(r"\s?(?:-|–|to|and|or|/|,|->|→)\s?v?\d{1,3}\.\d")
+_NEXT = re.compile(r"\s?(?:-|\u2013|to|and|or|/|,|->|→)\s?v?\d{1,3}\.\d")
 
 
 def torch_gpu(entry: Entry) -> bool:

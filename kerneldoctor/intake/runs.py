@@ -17,12 +17,14 @@ _PYTHON_DIR = re.compile(
     r"(?:python|Python)[/\\]?(\d)\.?(\d{1,2})(t?)[/\\](?:(?:L|l)ib[/\\])?(?:site|dist)-packages", re.ASCII
 )
 _BINARY = re.compile(
-    r"([\w./\\<>~:-]{0,300}[/\\])?([A-Za-z_][\w]{1,80})\.(cpython-(\d)(\d{1,2})(t?)|cp(\d)(\d{1,2})(t?)|(abi3))[\w-]{0,40}\.(?:so|pyd)\b",
+    r"([\w./\\<>~:-]{0,300}[/\\])?([A-Za-z_][\w]{1,80})\.(cpython-(\d)(\d{1,2})(t?)|cp(\d)(\d{1,2})(t?)"
+    r"|(abi3))[\w-]{0,40}\.(?:so|pyd)\b",
     re.ASCII,
 )
 _SYMBOL = re.compile(r"undefined\s+symbol:?\s+(_Z\w{2,2000}|\w{3,200})", re.ASCII)
 _MISSING_LIBRARY = re.compile(
-    r"(lib(?:cudart|c10|c10_cuda|torch|torch_cuda|torch_cpu|cublas|cudnn)[\w-]{0,30}\.so(?:\.(\d{1,2}))?[\d.]*):\s+cannot\s+open"
+    r"(lib(?:cudart|c10|c10_cuda|torch|torch_cuda|torch_cpu|cublas|cudnn)[\w-]{0,30}\.so(?:\."
+    r"(\d{1,2}))?[\d.]*):\s+cannot\s+open"
 )
 _NEEDS_VERSION = re.compile(
     r"version [`'](GLIBC|GLIBCXX|CXXABI)_([\d.]{3,12})'? not found(?: \(required by ([^)]{1,400})\))?"
@@ -33,12 +35,14 @@ _TOOLKIT = (
         r"[Ii]nstalled CUDA version (\d{1,2}\.\d) does not match the version torch was compiled with (\d{1,2}\.\d)"
     ),
     re.compile(
-        r"detected CUDA version \((\d{1,2}\.\d)\) mismatches the version that was used to compile\s+PyTorch \((\d{1,2}\.\d)\)"
+        r"detected CUDA version \((\d{1,2}\.\d)\) mismatches the version that was used to compile\s+PyTorch \("
+        r"(\d{1,2}\.\d)\)"
     ),
 )
 _TOO_OLD = re.compile(r"found version (\d{4,6})\)")
 _CAPABILITY = re.compile(
-    r"(?:Found GPU\s?\d+ )?((?:NVIDIA |Tesla |GeForce )?[\w][\w -]{2,50}?) (?:which is of|with) (?:cuda|CUDA) capability (?:sm_(\d{1,3})|(\d{1,2}\.\d))"
+    r"(?:Found GPU\s?\d+ )?((?:NVIDIA |Tesla |GeForce )?[\w][\w -]{2,50}?) (?:which is of|with) (?:cuda"
+    r"|CUDA) capability (?:sm_(\d{1,3})|(\d{1,2}\.\d))"
 )
 _TORCH_ARCHS = re.compile(
     r"PyTorch install(?:ation)? supports CUDA capabilities ((?:(?:sm|compute)_\d{2,3}[af]?\s?){1,20})"
@@ -254,18 +258,9 @@ def _backend(name: str, line: Line, notebook: Notebook) -> None:
 
 
 CUES = (
-    "packages",
-    ".so",
-    ".pyd",
-    "undefined symbol",
-    "undefined",
-    "import ",
-    "glibc",
-    "capabilit",
-    "too old",
-    "but found",
-    "match",
-)
+    "packages", ".so", ".pyd", "undefined symbol", "undefined", "import ", "glibc", "capabilit", "too old",
+    "but found", "match",
+)  # fmt: skip
 RECOGNISER = Recogniser("traces", CUES, read)
 LIBRARY = Recogniser("missing library", ("cannot open",), library)
 ARCHS = Recogniser("arch list", ("'sm_",), arch_list)

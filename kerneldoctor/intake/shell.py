@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from . import values
 from .labels import torch_facts
@@ -14,22 +15,26 @@ from .scan import Recogniser
 from .text import Line
 
 _WHEEL = re.compile(
-    r"(?<![\w.-])([A-Za-z][A-Za-z0-9_.]{0,60})-(\d[\w.!]{0,40}(?:(?:\+|%2[Bb])[\w.]{1,60})?)-((?:cp|py|pp)\w{2,6}(?:\.py\d)?)-(\w{3,12})-([\w.]{3,80})\.whl"
+    r"(?<![\w.-])([A-Za-z][A-Za-z0-9_.]{0,60})-(\d[\w.!]{0,40}(?:(?:\+|%2[Bb])[\w.]{1,60})?)-((?:cp|py"
+    r"|pp)\w{2,6}(?:\.py\d)?)-(\w{3,12})-([\w.]{3,80})\.whl"
 )
 _SDIST = re.compile(r"(?<![\w.-])([A-Za-z][A-Za-z0-9_]{0,60})-(\d[\w.]{0,40}?)\.tar\.gz")
 _SUCCESS = re.compile(r"Successfully installed ((?:[A-Za-z0-9][\w.-]{0,60}-\d[\w.+!]{0,40}[ \t]{0,4}){1,400})")
 _INSTALLED_ONE = re.compile(r"([A-Za-z0-9][\w.-]{0,60}?)-(\d[\w.+!]{0,40})(?=\s|$)")
 _SATISFIED = re.compile(
-    r"Requirement already satisfied: ([A-Za-z0-9][\w.-]{0,60})\S{0,80} in \S{1,300}(?: \(from [^)]{1,200}\))? \((\d[\w.+!]{0,40})\)"
+    r"Requirement already satisfied: ([A-Za-z0-9][\w.-]{0,60})\S{0,80} in \S{1,300}(?: \(from [^)]{1,200}\))? \("
+    r"(\d[\w.+!]{0,40})\)"
 )
 _UV_ADDED = re.compile(r"\s*\+ ([a-z0-9][\w.-]{0,60})==(\d[\w.+!]{0,40})(?:\s.{0,200})?$")
 _COMMAND = re.compile(r"(?:pip3?|uv pip|uv|conda|mamba|poetry|pixi)\s+(?:install|add|create)\b(.{0,600})")
 _PINNED = re.compile(
-    r"(?<![\w.-])[\"']?([A-Za-z][\w.-]{0,50})(?:\[[\w,-]{1,30}\])?\s{0,1}={1,2}\s?v?(\d[\w.+]{0,40}?)[\"']?(?=[\s,;\"'`)]|$)"
+    r"(?<![\w.-])[\"']?([A-Za-z][\w.-]{0,50})(?:\[[\w,-]{1,30}\])?\s{0,1}={1,2}\s?v?(\d[\w.+]{0,40}?)[\"']?"
+    r"(?=[\s,;\"'`)]|$)"
 )
 _INDEX = re.compile(r"download\.pytorch\.org/whl/(?:nightly/|test/)?(?:cu(\d{2})(\d)|(cpu)|rocm([\d.]{1,5}))\b")
 _VARIABLE = re.compile(
-    r"(?:^|[\s;`\"'(]|\$ )(?:export |set |SET |\$env:|ENV |-e |env |- )?([A-Z][A-Z0-9_]{3,40})\s{0,3}[=:]\s{0,3}(\"[^\"]{0,300}\"|'[^']{0,300}'|[^\s;&|`\"']{0,300})"
+    r"(?:^|[\s;`\"'(]|\$ )(?:export |set |SET |\$env:|ENV |-e |env "
+    r"|- )?([A-Z][A-Z0-9_]{3,40})\s{0,3}[=:]\s{0,3}(\"[^\"]{0,300}\"|'[^']{0,300}'|[^\s;&|`\"']{0,300})"
 )
 _VARIABLE_PYTHON = re.compile(
     r"os\.environ\[[\"']([A-Z][A-Z0-9_]{3,40})[\"']\]\s{0,3}=\s{0,3}(?:str\()?[\"']?([^\"'\s)]{0,300})"
@@ -40,12 +45,17 @@ _PTXAS = re.compile(r"ptxas: NVIDIA|ptxas info", re.IGNORECASE)
 _PROMPT = re.compile(r"^\s*(?:>>>|In \[\d{0,4}\]:|\.\.\.)\s?(.{1,300})$")
 _PRINT = re.compile(r"print\((.{3,300}?)\)\s*[\"';)]*\s*(?:#.*)?$")
 _EXPRESSION = re.compile(
-    r"[\"'\s]*(torch|flash_attn|transformers|kernels|triton|vllm|xformers|trl|peft|huggingface_hub|bitsandbytes|numpy|np|deepspeed|diffusers|accelerate|causal_conv1d|mamba_ssm|sys)\.(__version__|version\.cuda|version\.hip|cuda\.is_available\(\)|cuda\.get_device_name\(\d?\)|cuda\.get_device_capability\(\d?\)|compiled_with_cxx11_abi\(\)|_C\._GLIBCXX_USE_CXX11_ABI|cuda\.get_arch_list\(\)|version|__file__|utils\.cpp_extension\.CUDA_HOME)\s*$"
+    r"[\"'\s]*(torch|flash_attn|transformers|kernels|triton|vllm|xformers|trl|peft|huggingface_hub|bitsandbytes"
+    r"|numpy|np|deepspeed|diffusers|accelerate|causal_conv1d|mamba_ssm|sys)\.(__version__|version\.cuda|version\.hip"
+    r"|cuda\.is_available\(\)|cuda\.get_device_name\(\d?\)|cuda\.get_device_capability\(\d?\)"
+    r"|compiled_with_cxx11_abi\(\)|_C\._GLIBCXX_USE_CXX11_ABI|cuda\.get_arch_list\(\)|version|__file__"
+    r"|utils\.cpp_extension\.CUDA_HOME)\s*$"
 )
 _READERS = {
     "version.cuda": "torch_cuda", "version.hip": "torch_hip", "cuda.is_available()": "cuda_available",
     "cuda.get_device_name": "gpu_names", "cuda.get_device_capability": "capability",
-    "compiled_with_cxx11_abi()": "cxx11_abi", "_C._GLIBCXX_USE_CXX11_ABI": "cxx11_abi", "utils.cpp_extension.CUDA_HOME": "cuda_home",
+    "compiled_with_cxx11_abi()": "cxx11_abi", "_C._GLIBCXX_USE_CXX11_ABI": "cxx11_abi",
+    "utils.cpp_extension.CUDA_HOME": "cuda_home",
 }  # fmt: skip
 
 
@@ -91,7 +101,7 @@ def _installed(line: Line, notebook: Notebook) -> None:
 
 def _files(line: Line, notebook: Notebook) -> None:
     """Wheels: what was asked for or taken. The interpreter's tag tells the Python that pip chose it for."""
-    asked = "install" in line.low and "downloading" not in line.low or "http" in line.low
+    asked = ("install" in line.low and "downloading" not in line.low) or "http" in line.low
     for wheel in _WHEEL.finditer(line.text):
         name, version = normalise(wheel[1]), wheel[2].replace("%2B", "+").replace("%2b", "+")
         source = Source.ASKED if asked else Source.RUN
@@ -133,7 +143,8 @@ def _command(line: Line, notebook: Notebook) -> None:
 
 
 _HEDGED = re.compile(
-    r"\b(?:try|should|could|can you|please|e\.g\.|for example|suggest|recommend|would|might|fix(?:es|ed)?|solution|solve[sd]|work(?:s|ed)|instead)\b"
+    r"\b(?:try|should|could|can you|please|e\.g\.|for example|suggest|recommend|would|might|fix(?:es|ed)?|solution"
+    r"|solve[sd]|work(?:s|ed)|instead)\b"
 )
 
 _OFF = ("", "0", "no", "false", "off", "n")
@@ -148,7 +159,10 @@ def _variables(line: Line, notebook: Notebook) -> None:
             _SETTINGS[name](name, value, line, notebook, source)
 
 
-def _flag(path: str) -> object:
+Setting = Callable[[str, str, Line, Notebook, Source], None]
+
+
+def _flag(path: str) -> Setting:
     def set_flag(name: str, value: str, line: Line, notebook: Notebook, source: Source) -> None:
         notebook.add(path, value.lower() not in _OFF, line, "variable", source)
         if path == "huggingface.telemetry_disabled" and value.lower() not in _OFF:
@@ -157,7 +171,7 @@ def _flag(path: str) -> object:
     return set_flag
 
 
-def _text(path: str) -> object:
+def _text(path: str) -> Setting:
     def set_text(name: str, value: str, line: Line, notebook: Notebook, source: Source) -> None:
         if value and not values.is_nothing(value.strip("<>")):
             notebook.add(path, value, line, "variable", source)
@@ -181,11 +195,7 @@ def _world(name: str, value: str, line: Line, notebook: Notebook, source: Source
         notebook.add("workload.distributed", int(value) > 1, line, "variable", source)
 
 
-def _telemetry(name: str, value: str, line: Line, notebook: Notebook, source: Source) -> None:
-    _SETTINGS["HF_HUB_DISABLE_TELEMETRY"](name, value, line, notebook, source)
-
-
-_SETTINGS: dict[str, object] = {
+_SETTINGS: dict[str, Setting] = {
     "HF_HUB_OFFLINE": _flag("huggingface.offline"),
     "TRANSFORMERS_OFFLINE": _flag("huggingface.offline"),
     "HF_HUB_DISABLE_TELEMETRY": _flag("huggingface.telemetry_disabled"),
@@ -274,8 +284,11 @@ def python_banner(line: Line, notebook: Notebook) -> bool:
     return True
 
 
-CUES = ("installed", "satisfied", "==", ".whl", ".tar.gz", "install", "cuda compilation", "build cuda_", "hf_", "offline", "telemetry",
-        "visible_devices", "cuda_home", "kernels_cache", "slurm", "world_size", "do_not_track", "hub_kernels")  # fmt: skip
+CUES = (
+    "installed", "satisfied", "==", ".whl", ".tar.gz", "install", "cuda compilation", "build cuda_", "hf_",
+    "offline", "telemetry", "visible_devices", "cuda_home", "kernels_cache", "slurm", "world_size", "do_not_track",
+    "hub_kernels",
+)  # fmt: skip
 RECOGNISER = Recogniser("shell", CUES, read)
 PRINTED = Recogniser("printed values", ("print(", ">>>", "in ["), printed)
 BANNER = Recogniser("python banner", ("python 2", "python 3"), python_banner)

@@ -28,7 +28,8 @@ _LISTED = re.compile(
 _MIG_DEVICE = re.compile(r"\s*MIG\s+(\d\w*\.\d+gb\S*)\s+Device\s+(\d+)", re.IGNORECASE)
 _GPU_CAPABILITY = re.compile(r"\s*GPU\s*([\d,]{1,60})\s+Compute Capability\s*:\s*(\d{1,2}\.\d)")
 _CSV = re.compile(
-    r"\s*(?:(\d{1,2}), ?)?((?:NVIDIA|Tesla|GeForce|Quadro|TITAN|A100|H100)[^,|]{2,50}),(?: ?[^,|]{1,60},){0,6} ?[^,|]{1,60}"
+    r"\s*(?:(\d{1,2}), ?)?((?:NVIDIA|Tesla|GeForce|Quadro|TITAN|A100"
+    r"|H100)[^,|]{2,50}),(?: ?[^,|]{1,60},){0,6} ?[^,|]{1,60}"
 )
 _NOT_FOUND = ("no devices were found", "no devices found")
 _NVML_ERRORS = {
@@ -245,19 +246,8 @@ def bare(line: Line, notebook: Notebook) -> bool:
 
 
 CUES = (
-    "nvidia-smi",
-    "nvsmi",
-    "gpu ",
-    "gpu0",
-    "gpu#",
-    "gpu:",
-    "mig ",
-    "no devices",
-    "nvml",
-    "communicate with",
-    "nvidia ",
-    "tesla ",
-    "geforce",
-)
+    "nvidia-smi", "nvsmi", "gpu ", "gpu0", "gpu#", "gpu:", "mig ", "no devices", "nvml", "communicate with",
+    "nvidia ", "tesla ", "geforce",
+)  # fmt: skip
 RECOGNISER = Recogniser("nvidia-smi", CUES, read, exclusive=True)
 BARE = Recogniser("gpu name", ("nvidia ",), bare)

@@ -21,15 +21,18 @@ _COLOURS = (b"[0m", b"[39m", b"[m")
 _STAMP = re.compile(
     r"""(?:
       \d{4}-\d\d-\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?:\ |\t|$)
-    | \d{4}/\d\d/\d\d\ \d\d:\d\d:\d\d\ | (?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ [A-Z][a-z]{2}\ [\d\ ]\d\ [\d:]{8}(?:\ \d{4})?\ ?
+    | \d{4}/\d\d/\d\d\ \d\d:\d\d:\d\d[ ]
+    | (?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ [A-Z][a-z]{2}\ [\d\ ]\d\ [\d:]{8}(?:\ \d{4})?\ ?
     | \[\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]\ ?
     | \[\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,6})?(?:\ ?[AP]M)?\]\ ?
     | \d\d:\d\d:\d\d(?:[.,]\d{1,6})?\ | \[\s{0,8}\d{1,9}\.\d{6}\]\ ?
     | \#\d{1,4}\ \d{1,6}\.\d{1,4}\ | \#\d{1,4}\ (?=\S)
-    | \[(?:rank|default|worker|node|gpu|RANK)[-_\ ]?\d{1,5}\]:?\ ? | rank\d{1,5}:\ | \[\d{1,5}\]:\ | \[\d{1,3},\d{1,5}\]<std(?:out|err)>:\ ?
+    | \[(?:rank|default|worker|node|gpu|RANK)[-_\ ]?\d{1,5}\]:?\ ? | rank\d{1,5}:\ | \[\d{1,5}\]:[ ]
+    | \[\d{1,3},\d{1,5}\]<std(?:out|err)>:\ ?
     | \([A-Za-z_]{2,24}(?:\ [A-Za-z0-9_]{1,12})?\ pid=\d{1,9}(?:,\ ip=[\d.]{7,15})?\)\ ?
     | \[(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)\]\ ?(?:\[[\w./-]{1,80}:\d{1,6}(?::\w{1,60})?\]\ ?)?
-    | (?:INFO|WARNING|ERROR|DEBUG|CRITICAL|INFO|W|E|I)[:\ ]\ ?\d\d-?\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\ (?:\d{1,9}\ )?(?:\[?[\w./-]{1,80}:\d{1,6}\]\ ?)?
+    | (?:INFO|WARNING|ERROR|DEBUG|CRITICAL|INFO|W|E|I)[:\ ]\ ?\d\d-?\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?[ ]
+      (?:\d{1,9}\ )?(?:\[?[\w./-]{1,80}:\d{1,6}\]\ ?)?
     )""",
     re.VERBOSE,
 )
@@ -151,7 +154,7 @@ class Text:
         return self._number
 
     def start(self, offset: int, floor: int) -> int:
-        """Where to begin reading for what is at `offset`: its line, or in a long line a bit before it; not below floor."""
+        """Where to begin reading for what is at `offset`: at its line, in a long one a bit before; not below `floor`."""
         low = max(floor, offset - WINDOW)
         begin = max(self.data.rfind(b"\n", low, offset), self.data.rfind(b"\r", low, offset))
         if begin >= 0:

@@ -6,7 +6,8 @@ import re
 
 # A release as tools print it: "2.9.0", "2.10", "2.5.0a0+872d972e41.nv24.08", "2.8.0.post2", "4.0.0b8".
 VERSION = re.compile(
-    r"(?<![\w.+-])v?(\d{1,5}(?:\.\d{1,6}){1,4}(?:\.?(?:a|b|rc|alpha|beta|dev|post|c)\.?\d{0,9}){0,3}(?:\+[A-Za-z0-9._-]{1,60})?)(?![\w])",
+    r"(?<![\w.+-])v?(\d{1,5}(?:\.\d{1,6}){1,4}(?:\.?(?:a|b|rc|alpha|beta|dev|post"
+    r"|c)\.?\d{0,9}){0,3}(?:\+[A-Za-z0-9._-]{1,60})?)(?![\w])",
     re.ASCII,
 )
 DRIVER = re.compile(r"(?<![\d.])([2-6]\d\d\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]\d)", re.ASCII)
@@ -23,12 +24,15 @@ _MISSING = re.compile(
 _PLATFORM = re.compile(r"(Linux|Windows|macOS|Darwin)-([A-Za-z0-9._+~]{1,80}(?:-[A-Za-z0-9._+~]{1,80}){0,14})")
 _MACHINE = re.compile(r"(?:\b|_)(x86_64|aarch64|arm64|AMD64|amd64|x64|ppc64le)\b", re.IGNORECASE)
 _LIBC = re.compile(r"\b(glibc|musl)[- ]?(\d{1,2}\.\d{1,3})", re.IGNORECASE)
-_SYSTEMS = (
-    ("linux", ("linux", "ubuntu", "debian", "centos", "rhel", "red hat", "rocky", "alma", "fedora", "arch", "manjaro"
-               , "suse", "amazon linux", "wsl", "popos", "pop!_os", "mint", "nixos", "gentoo", "alpine", "dgx os", "oracle")),
-    ("windows", ("windows", "win10", "win11")),
-    ("darwin", ("macos", "mac os", "darwin", "os x")),
-)  # fmt: skip
+_SYSTEMS = tuple(
+    (name, re.compile(rf"\b(?:{words})", re.IGNORECASE))
+    for name, words in (
+        ("linux", r"linux|ubuntu|debian|centos|rhel|red hat|rocky|alma|fedora"),
+        ("linux", r"manjaro|\w{0,6}suse|wsl|pop!?_?os|mint|nixos|gentoo|alpine|dgx os|oracle|arch linux|amazon"),
+        ("windows", r"windows|win1[01]"),
+        ("darwin", r"macos|mac os|darwin|os x"),
+    )
+)
 MACHINES = {"amd64": "x86_64", "x64": "x86_64"}
 
 
@@ -70,8 +74,7 @@ def cuda(text: str) -> str | None:
 
 def system(text: str) -> str | None:
     """linux, windows or darwin."""
-    low = text.lower()
-    return next((name for name, words in _SYSTEMS if any(word in low for word in words)), None)
+    return next((name for name, words in _SYSTEMS if words.search(text)), None)
 
 
 def machine(text: str) -> str | None:

@@ -10,11 +10,19 @@ from .scan import Recogniser
 from .text import Line
 
 _NUMBERS = {
-    "q_heads": re.compile(r"(?<!\w)(?:num_attention_heads|num_query_heads|n_heads|q_heads|nheads|num_heads)[\"']?\s{0,3}[=:]\s{0,3}(\d{1,4})\b"),
-    "kv_heads": re.compile(r"(?<!\w)(?:num_key_value_heads|num_kv_heads|n_kv_heads|kv_heads|nheads_k|num_heads_k)[\"']?\s{0,3}[=:]\s{0,3}(\d{1,4})\b"),
-    "head_dim": re.compile(r"(?<!\w)(?:head_dim|head_size|headdim|head dim(?:ension)?)[\"']?\s{0,3}(?:[=:]|of|is)?\s{0,3}(\d{2,4})\b"),
+    "q_heads": re.compile(
+        r"(?<!\w)(?:num_attention_heads|num_query_heads|n_heads|q_heads|nheads"
+        r"|num_heads)[\"']?\s{0,3}[=:]\s{0,3}(\d{1,4})\b"
+    ),
+    "kv_heads": re.compile(
+        r"(?<!\w)(?:num_key_value_heads|num_kv_heads|n_kv_heads|kv_heads|nheads_k"
+        r"|num_heads_k)[\"']?\s{0,3}[=:]\s{0,3}(\d{1,4})\b"
+    ),
+    "head_dim": re.compile(
+        r"(?<!\w)(?:head_dim|head_size|headdim|head dim(?:ension)?)[\"']?\s{0,3}(?:[=:]|of|is)?\s{0,3}(\d{2,4})\b"
+    ),
     "sliding_window": re.compile(r"(?<!\w)sliding_window[\"']?\s{0,3}[=:]\s{0,3}(\d{1,7})\b"),
-}  # fmt: skip
+}
 _SAID_HEADS = re.compile(
     r"(\d{1,3}) (?:query|q|attention) heads?\b.{0,40}?(\d{1,3}) (?:kv|key[-/ ]?value|key/value)[ -]heads?",
     re.IGNORECASE,
@@ -23,25 +31,33 @@ _SHORT_HEADS = re.compile(
     r"\b(?:H|heads?)\s?[=:]?\s?(\d{1,3})\s?/\s?(?:H?kv|KV)?\s?[=:]?\s?(\d{1,3}) (?:heads|q/kv)", re.IGNORECASE
 )
 _FLOATS = {
-    "softcap": re.compile(r"(?<!\w)(?:attn_logit_softcapping|softcap|logits_soft_cap)[\"']?\s{0,3}[=:]\s{0,3}(\d{1,4}(?:\.\d{1,4})?)"),
-    "dropout": re.compile(r"(?<!\w)(?:attention_dropout|attn_dropout|dropout_p|attn_pdrop)[\"']?\s{0,3}[=:]\s{0,3}(\d(?:\.\d{1,6})?)"),
-}  # fmt: skip
+    "softcap": re.compile(
+        r"(?<!\w)(?:attn_logit_softcapping|softcap|logits_soft_cap)[\"']?\s{0,3}[=:]\s{0,3}(\d{1,4}(?:\.\d{1,4})?)"
+    ),
+    "dropout": re.compile(
+        r"(?<!\w)(?:attention_dropout|attn_dropout|dropout_p|attn_pdrop)[\"']?\s{0,3}[=:]\s{0,3}(\d(?:\.\d{1,6})?)"
+    ),
+}
 _ATTENTION = re.compile(
     r"_?attn[_-]implementation[\"']?\]?\s{0,3}(?:[=:]|\s)\s{0,3}[\"'`{]{0,3}([A-Za-z][\w./@|:-]{2,120})"
 )
 _CALLED = re.compile(r"set_attn_implementation\(\s{0,3}[\"']([\w./@|:-]{3,120})")
 _DTYPE = re.compile(
-    r"(?:torch_)?dtype[\"']?\s{0,3}[=:]\s{0,3}[\"']?(?:torch\.|jnp\.)?(float16|bfloat16|float32|half|bf16|fp16|fp32|float)\b"
+    r"(?:torch_)?dtype[\"']?\s{0,3}[=:]\s{0,3}[\"']?(?:torch\.|jnp\.)?(float16|bfloat16|float32|half|bf16|fp16|fp32"
+    r"|float)\b"
 )
 _PRECISION = re.compile(
-    r"\b(bf16|fp16)\s{0,2}[=:]\s{0,2}(True|true)\b|--(bf16|fp16)\b(?! false)|(?:mixed_precision|precision)[\"']?\s{0,2}[=:]\s{0,2}[\"']?(bf16|fp16)\b"
+    r"\b(bf16|fp16)\s{0,2}[=:]\s{0,2}(True|true)\b|--(bf16|fp16)\b(?! false)|(?:mixed_precision"
+    r"|precision)[\"']?\s{0,2}[=:]\s{0,2}[\"']?(bf16|fp16)\b"
 )
 _MODEL_TYPE = re.compile(r"[\"']?model_type[\"']?\s{0,3}[=:]\s{0,3}[\"']([a-z][a-z0-9_-]{1,40})[\"']")
 _PADDING = re.compile(r"padding_side[\"']?\s{0,3}=\s{0,3}[\"'](left|right)[\"']")
 _TYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
 _TRAINING = re.compile(
-    r"loss\.backward\(|trainer\.train\(|accelerator\.backward\(|in _?backward\b|_backward\b.{0,3}$|autograd[/\\]function\.py"
-    r"|\b(?:SFT|DPO|GRPO|PPO|ORPO|KTO|Reward|RLOO)(?:Trainer|Config)\b|\btrl (?:sft|dpo|grpo)\b|in training_step\b|in _inner_training_loop"
+    r"loss\.backward\(|trainer\.train\(|accelerator\.backward\(|in _?backward\b|_backward\b.{0,3}$"
+    r"|autograd[/\\]function\.py"
+    r"|\b(?:SFT|DPO|GRPO|PPO|ORPO|KTO|Reward|RLOO)(?:Trainer|Config)\b|\btrl (?:sft|dpo|grpo)\b|in training_step\b"
+    r"|in _inner_training_loop"
     r"|_engine_run_backward|\bbackward pass\b"
 )
 _TRAINING_WORDS = re.compile(
@@ -57,7 +73,8 @@ _COMPILED = re.compile(
     r"torch\.compile\(|torch/_dynamo|torch/_inductor|_dynamo\.exc|torch_compile\s?=\s?True|--torch_compile"
 )
 _DISTRIBUTED = re.compile(
-    r"\btorchrun\b|accelerate launch|deepspeed --|torch\.distributed\.(?:run|launch)|--nproc[_-]per[_-]node[= ](?!1\b)|\[rank[1-9]\d{0,3}\]|\bsrun\b|tensor[_-]parallel[_-]size[= ](?!1\b)\d"
+    r"\btorchrun\b|accelerate launch|deepspeed --|torch\.distributed\.(?:run|launch)"
+    r"|--nproc[_-]per[_-]node[= ](?!1\b)|\[rank[1-9]\d{0,3}\]|\bsrun\b|tensor[_-]parallel[_-]size[= ](?!1\b)\d"
 )
 _KIND = "workload"
 
@@ -140,9 +157,8 @@ def _modes(line: Line, notebook: Notebook) -> None:
             note("backward", True, Source.SAID)
         elif _INFERENCE_WORDS.search(low) and "training" not in low:
             note("backward", False, Source.SAID)
-    if "varlen" in low or "seqlens" in low or "unpad" in low or "padding_free" in low or "packing" in low:
-        if _VARLEN.search(text):
-            note("varlen", True, Source.RUN)
+    if _VARLEN.search(text):
+        note("varlen", True, Source.RUN)
     if _COMPILED.search(text):
         note("compile", True, Source.RUN)
     if _DISTRIBUTED.search(text) or low.startswith("[rank1]"):
@@ -155,9 +171,13 @@ def _modes(line: Line, notebook: Notebook) -> None:
 
 _NEGATED = re.compile(r"\b(?:not|no|n't|without|isn't|only|works?|fine|after|before|when i|if)\b")
 
-CUES = ("heads", "head_dim", "head dim", "headdim", "head_size", "nheads", "sliding_window", "softcap", "dropout", "attn_pdrop", "attn_implementation",
-        "attn-implementation", "dtype", "bf16", "fp16", "precision", "model_type", "padding_side", "backward", "train", "generate(", "inference",
-        "no_grad", "in generate", "vllm serve", "llm(", "in _sample", "varlen", "cu_seqlens", "unpad", "padding_free", "packing", "compile", "dynamo",
-        "inductor", "torchrun", "accelerate launch", "deepspeed --", "distributed", "nproc", "[rank", "srun", "tensor_parallel", "tensor-parallel", "sinks", "s_aux", "causal",
+CUES = ("heads", "head_dim", "head dim", "headdim", "head_size", "nheads", "sliding_window", "softcap", "dropout",
+        "attn_pdrop", "attn_implementation",
+        "attn-implementation", "dtype", "bf16", "fp16", "precision", "model_type", "padding_side", "backward",
+        "train", "generate(", "inference",
+        "no_grad", "in generate", "vllm serve", "llm(", "in _sample", "varlen", "cu_seqlens", "unpad",
+        "padding_free", "packing", "compile", "dynamo",
+        "inductor", "torchrun", "accelerate launch", "deepspeed --", "distributed", "nproc", "[rank", "srun",
+        "tensor_parallel", "tensor-parallel", "sinks", "s_aux", "causal",
         "mode:", "mode :", "serving", "generation", "trl ", "finetun", "fine-tun", "autograd")  # fmt: skip
 RECOGNISER = Recogniser("workload", CUES, read)
