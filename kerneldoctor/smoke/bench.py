@@ -5,6 +5,7 @@ It must not choose cases, nor write to the journal by itself: the worker hands i
 
 from __future__ import annotations
 
+import gc
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -249,6 +250,8 @@ def run_case(
     if bench.found:
         # What was found wrong before it stopped weighs more than why it stopped.
         outcome, detail = "wrong", "; ".join(sentence for _, sentence in bench.found[:4])
+    if outcome == "oom":
+        gc.collect()  # what the exception's frames held is free for the next case
     broken = outcome not in ("passed", "skipped") and fences.broken_for_good(device)
     return Result(
         nonce=nonce,

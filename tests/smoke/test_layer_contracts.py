@@ -186,6 +186,13 @@ def test_ignored_labels_that_count_are_found() -> None:
     assert some_wrong(outcomes(replaced(cross_entropy_loss=counts_all), "cross_entropy", "cross_entropy_loss"), "loss")
 
 
+def test_eight_bits_are_forgiven_but_a_missing_mask_is_not() -> None:
+    def without_mask(q: Any, k: Any, v: Any, tensor_layout: str = "HND", is_causal: bool = False) -> Any:
+        return KERNEL.sageattn(q, k, v, tensor_layout)
+
+    assert some_wrong(outcomes(replaced(sageattn=without_mask), "sageattn"), "out is off")
+
+
 def test_a_gelu_in_a_swiglu_layer_is_found() -> None:
     results = outcomes(replaced(LigerSwiGLUMLP=KERNEL.layers.LigerGEGLUMLP), "gated_mlp", "LigerSwiGLUMLP")
     assert some_wrong(results, "out is off")
