@@ -76,7 +76,8 @@ _WSL = re.compile(r"(?<![\w-])WSL ?2?(?![\w])")
 _MACHINE = re.compile(r"(?<![\w-])(x86[_-]64|aarch64|arm64)(?![\w-])", re.IGNORECASE)
 _LIBC = re.compile(r"\bglibc[\s-]{0,2}(2\.\d{1,2})\b", re.IGNORECASE)
 _SEVERAL = re.compile(
-    r"\s{0,2}(?:,|/|and|or|to|through|vs\.?|→|->|\u2013|-)\s{0,2}v?\d{1,3}\.\d|\s{0,2}(?:\+(?!\w)|or (?:newer|later|above"
+    r"\s{0,2}(?:,|/|and|or|to|through|vs\.?|→|->|\u2013|-)\s{0,2}v?\d{1,3}\.\d"
+    r"|\s{0,2}(?:\+(?!\w)|or (?:newer|later|above"
     r"|higher))",
     re.IGNORECASE,
 )

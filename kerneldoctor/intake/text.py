@@ -154,7 +154,7 @@ class Text:
         return self._number
 
     def start(self, offset: int, floor: int) -> int:
-        """Where to begin reading for what is at `offset`: at its line, in a long one a bit before; not below `floor`."""
+        """Where to begin reading for what is at `offset`: its line, in a long one a bit before; not below `floor`."""
         low = max(floor, offset - WINDOW)
         begin = max(self.data.rfind(b"\n", low, offset), self.data.rfind(b"\r", low, offset))
         if begin >= 0:

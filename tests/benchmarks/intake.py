@@ -29,7 +29,13 @@ def draw(count: int) -> list[Machine]:
 
     @seed(20261201)
     @given(machines())
-    @settings(max_examples=count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     def collect(machine: Machine) -> None:
         drawn.append(machine)
 
@@ -55,8 +61,11 @@ def accuracy(count: int) -> None:
                         wrong.setdefault(f"{form} {path}", f"[{wrap}] {failed[path]}")
     for form in PRINTERS:
         paths = [path for shown, path in total if shown == form]
-        parts = [f"{path} {right[form, path]}/{total[form, path]}" for path in paths if right[form, path] < total[form, path]]
-        print(f"{form:18} {sum(right[form, p] for p in paths):6}/{sum(total[form, p] for p in paths):<6} {'; '.join(parts)}")
+        parts = [
+            f"{path} {right[form, path]}/{total[form, path]}" for path in paths if right[form, path] < total[form, path]
+        ]
+        good, all_of_them = sum(right[form, p] for p in paths), sum(total[form, p] for p in paths)
+        print(f"{form:18} {good:6}/{all_of_them:<6} {'; '.join(parts)}")
     print(f"all {sum(right.values())}/{sum(total.values())}")
     for example in list(wrong.items())[:40]:
         print("  wrong:", *example)
@@ -65,7 +74,9 @@ def accuracy(count: int) -> None:
 def speed() -> None:
     """Reports a second, and megabytes a second of a training log with a fault in its last lines."""
     machine = draw(5)[-1]
-    reports = [surround(printer(machine)[0]) for printer in PRINTERS.values() for surround in (WRAPS["fence"], WRAPS["quote"])]
+    reports = [
+        surround(printer(machine)[0]) for printer in PRINTERS.values() for surround in (WRAPS["fence"], WRAPS["quote"])
+    ]
     for report in reports:
         read(report)
     began = time.process_time()
@@ -73,18 +84,20 @@ def speed() -> None:
         read(report)
     spent = time.process_time() - began
     size = sum(map(len, reports)) / len(reports)
-    print(f"{len(reports) / spent:.0f} reports a second and core, {size:.0f} characters each ({1000 * spent / len(reports):.1f} ms)")
+    each = 1000 * spent / len(reports)
+    print(f"{len(reports) / spent:.0f} reports a second and core, {size:.0f} characters each ({each:.1f} ms)")
     draws = random.Random(1)
     log = "".join(
-        f"2026-01-01T00:{i // 60 % 60:02d}:{i % 60:02d}.123Z [rank{i % 8}]: step {i} loss {draws.random():.4f} grad_norm "
-        f"{draws.random():.3f} tokens/s {draws.randint(1, 9999)}\n"
+        f"2026-01-01T00:{i // 60 % 60:02d}:{i % 60:02d}.123Z [rank{i % 8}]: step {i} loss {draws.random():.4f} "
+        f"grad_norm {draws.random():.3f} tokens/s {draws.randint(1, 9999)}\n"
         for i in range(400_000)
     )
-    log += "ImportError: /x/flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEa\n"
+    log += "ImportError: /x/flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so: undefined symbol: _ZN3c104cudaEa\n"
     began = time.process_time()
     pasted = read(log)
     spent = time.process_time() - began
-    print(f"{len(log) / 1e6 / spent:.1f} MB/s over {len(log) / 1e6:.0f} MB; the fault at line {pasted.error_text[-1].first_line}")
+    size, found = len(log) / 1e6, pasted.error_text[-1]
+    print(f"{size / spent:.1f} MB/s over {size:.0f} MB; the fault in the block from line {found.first_line}")
 
 
 if __name__ == "__main__":

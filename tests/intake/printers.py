@@ -1,4 +1,4 @@
-"""Prints a made-up machine in each form that people paste, with the facts that the form tells. Forms, not texts, are real."""
+"""Prints a made-up machine in each form that people paste, with the facts that the form tells."""
 
 from __future__ import annotations
 
@@ -445,7 +445,7 @@ Related packages:
   triton: 3.4.0
   trl: not found
 ============================================================
-PyTorch settings found: CUDA_VERSION={m.cuda.replace(".", "")}, Highest Compute Capability: ({m.gpu[1].replace(".", ", ")}).
+PyTorch settings found: CUDA_VERSION={m.tag[2:]}, Highest Compute Capability: ({m.gpu[1].replace(".", ", ")}).
 Checking that the library is importable and CUDA is callable...
 SUCCESS!
 """
@@ -461,9 +461,12 @@ SUCCESS!
 
 def _package_rows(m: Machine) -> list[tuple[str, str]]:
     rows = [
-        ("accelerate", "1.10.1"), ("certifi", "2025.8.3"), ("einops", "0.8.1"), ("filelock", "3.19.1"), ("huggingface-hub", m.hub),
-        ("jinja2", "3.1.6"), ("kernels", m.kernels), ("networkx", "3.5"), ("numpy", "2.2.6"), ("packaging", "25.0"), ("pip", "25.2"),
-        ("safetensors", "0.6.2"), ("tokenizers", "0.22.0"), ("torch", m.torch_full), ("transformers", m.transformers), ("triton", "3.4.0"),
+        ("accelerate", "1.10.1"), ("certifi", "2025.8.3"), ("einops", "0.8.1"), ("filelock", "3.19.1"),
+        ("huggingface-hub", m.hub),
+        ("jinja2", "3.1.6"), ("kernels", m.kernels), ("networkx", "3.5"), ("numpy", "2.2.6"), ("packaging", "25.0"),
+        ("pip", "25.2"),
+        ("safetensors", "0.6.2"), ("tokenizers", "0.22.0"), ("torch", m.torch_full), ("transformers", m.transformers),
+        ("triton", "3.4.0"),
     ]  # fmt: skip
     if m.flash_attn:
         rows.append(("flash-attn", m.flash_attn))
@@ -707,9 +710,9 @@ def scan_json(m: Machine) -> tuple[str, Facts]:
 PRINTERS: Mapping[str, Printer] = {
     printer.__name__: printer
     for printer in (
-        collect_env, vllm_collect_env, transformers_env, trl_env, accelerate_env, flashinfer_env, sglang_env, ds_report, xformers_info,
-        bitsandbytes, pip_list, pip_freeze, conda_list, nvidia_smi, nvidia_smi_query, nvidia_smi_list, python_prints, table, bullets,
-        sentence, scan_json,
+        collect_env, vllm_collect_env, transformers_env, trl_env, accelerate_env, flashinfer_env, sglang_env,
+        ds_report, xformers_info, bitsandbytes, pip_list, pip_freeze, conda_list, nvidia_smi, nvidia_smi_query,
+        nvidia_smi_list, python_prints, table, bullets, sentence, scan_json,
     )
 }  # fmt: skip
 

@@ -44,10 +44,22 @@ def test_an_import_error_tells_of_the_extension() -> None:
         (f"{SO}: undefined symbol: _ZN3c104cuda9SetDeviceEa", "system.machine", "x86_64"),
         (r'  File "C:\Users\a\venv\Lib\site-packages\torch\__init__.py", line 1', "system.os", "windows"),
         ("Successfully installed flash-attn-2.8.3 torch-2.9.0 triton-3.5.0", "packages.torch.version", "2.9.0"),
-        ("Requirement already satisfied: torch>=2.0 in /x/site-packages (from a==1.0) (2.8.0+cu126)", "torch.cuda", "12.6"),
+        (
+            "Requirement already satisfied: torch>=2.0 in /x/site-packages (from a==1.0) (2.8.0+cu126)",
+            "torch.cuda",
+            "12.6",
+        ),
         (" + kernels==0.17.2", "packages.kernels.version", "0.17.2"),
-        ("Downloading flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl", "flash_attn.built_for_torch", "2.8"),
-        ("Downloading flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl", "python.version", "3.12"),
+        (
+            "Downloading flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl",
+            "flash_attn.built_for_torch",
+            "2.8",
+        ),
+        (
+            "Downloading flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl",
+            "python.version",
+            "3.12",
+        ),
         ("pip install torch==2.8.0 --index-url https://download.pytorch.org/whl/cu126", "torch.version", "2.8.0"),
         ("pip install torch==2.8.0 --index-url https://download.pytorch.org/whl/cu126", "torch.cuda", "12.6"),
         ("export HF_HUB_OFFLINE=1", "huggingface.offline", True),
@@ -61,13 +73,29 @@ def test_an_import_error_tells_of_the_extension() -> None:
         ("The NVIDIA driver on your system is too old (found version 11040).", "driver.cuda", "11.4"),
         ("Failed to initialize NVML: Driver/library version mismatch", "driver.nvml_error", "driver_library_mismatch"),
         ("but found huggingface-hub==1.24.0.", "packages.huggingface-hub.version", "1.24.0"),
-        ("requires huggingface-hub<1.0, but found huggingface-hub==1.24.0.", "packages.huggingface-hub.version", "1.24.0"),
+        (
+            "requires huggingface-hub<1.0, but found huggingface-hub==1.24.0.",
+            "packages.huggingface-hub.version",
+            "1.24.0",
+        ),
         ("Name: vllm\nVersion: 0.21.0\nSummary: x", "packages.vllm.version", "0.21.0"),
-        ("flash-attn @ https://h/flash_attn-2.8.3%2Bcu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl", "flash_attn.built_for_cuda", "12"),
-        ("The detected CUDA version (12.2) mismatches the version that was used to compile\nPyTorch (11.7).", "torch.cuda", None),
-        ("The detected CUDA version (12.2) mismatches the version that was used to compile PyTorch (11.7).", "torch.cuda", "11.7"),
+        (
+            "flash-attn @ https://h/flash_attn-2.8.3%2Bcu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl",
+            "flash_attn.built_for_cuda",
+            "12",
+        ),
+        (
+            "The detected CUDA version (12.2) mismatches the version that was used to compile\nPyTorch (11.7).",
+            "torch.cuda",
+            None,
+        ),
+        (
+            "The detected CUDA version (12.2) mismatches the version that was used to compile PyTorch (11.7).",
+            "torch.cuda",
+            "11.7",
+        ),
     ],
-)  # fmt: skip
+)
 def test_one_line_tells_one_fact(text: str, path: str, value: object) -> None:
     assert read(text).environment.fact(path).value == value
 
@@ -115,7 +143,8 @@ def test_kernels_versions_marks_what_would_load() -> None:
 
 def test_a_path_names_the_build_that_was_loaded() -> None:
     kernel = read(
-        '  File "/c/hub/kernels--kernels-community--flash-attn2/snapshots/0510be1e482269a46fadf30069aca3ede496ff9b/build/'
+    listed = "torch-stable-abi210-cu130-x86_64-linux compatible, preferred ✅\ntorch-cpu: backend (cpu) x"
+    pasted = read(f"Version 3:\n\n{listed}\n")
         'torch-stable-abi210-cu130-x86_64-linux/flash_attn_interface.py", line 291, in _flash_attn_backward\n'
         "torch.ops.load_library(_flash_attn2_cuda_48628c8.abi3.so)\n"
     ).kernel
@@ -138,7 +167,11 @@ def test_older_releases_spell_out_this_machine_in_the_folder_they_miss() -> None
 @pytest.mark.parametrize(
     ("text", "field", "value"),
     [
-        ('AutoModel.from_pretrained(name, attn_implementation="kernels-community/flash-attn2@v3")', "attn_implementation", "kernels-community/flash-attn2@v3"),
+        (
+            'AutoModel.from_pretrained(name, attn_implementation="kernels-community/flash-attn2@v3")',
+            "attn_implementation",
+            "kernels-community/flash-attn2@v3",
+        ),
         ("--attn_implementation flash_attention_2", "attn_implementation", "flash_attention_2"),
         ('"num_attention_heads": 14,', "q_heads", 14),
         ('"num_key_value_heads": 2,', "kv_heads", 2),
@@ -152,7 +185,7 @@ def test_older_releases_spell_out_this_machine_in_the_folder_they_miss() -> None
         ("out = flash_attn_varlen_func(q, k, v, cu_seqlens_q)", "varlen", True),
         ('{"model_type": "qwen3"}', "model_type", "qwen3"),
     ],
-)  # fmt: skip
+)
 def test_what_the_kernel_was_wanted_for(text: str, field: str, value: object) -> None:
     workload = read(text).workload
     assert workload is not None
