@@ -35,11 +35,14 @@ _OF_STRENGTH = {"decisive": 60, "telling": 40, "hint": 12}
 _OF_SEVERITY = {"error": 0, "warning": -4, "info": -10}
 _FACTS_ALONE = {"error": 28, "warning": 16, "info": 4}
 _SHOWN_LINES = 6
+_TAKEN_FOR_GRANTED = ("gpu.visible",)  # somebody who reports on a GPU uses it
+_UNSAID = re.compile(r"\((?:unknown|none)\)")  # what a template says of a fact that it lacks
 # Words beside a message by which somebody speaks of it without having it now.
 _MENTION = re.compile(
-    r"\b(?:no longer|any ?more|fixed|solved|resolved|gone|went away|used to (?:get|see|say)|previously|unlike|instead of"
-    r"|on (?:my|the|an?) (?:other|old|second)|another (?:box|machine)|(?:i|you) (?:would|will|may|might) (?:get|see)"
-    r"|if you (?:see|get|hit)|in case of|do(?:es)?n't (?:get|see|say)|works? now|what does|for example|e\.g\.)",
+    r"\b(?:no longer|any ?more|fixed|solved|resolved|gone|went away|used to (?:get|see|say)|previously|unlike"
+    r"|instead of|on (?:my|the|an?) (?:other|old|second)|another (?:box|machine)"
+    r"|(?:i|you) (?:would|will|may|might) (?:get|see)|if you (?:see|get|hit)|in case of"
+    r"|do(?:es)?n't (?:get|see|say)|works? now|what does|for example|e\.g\.)",
     re.IGNORECASE,
 )
 _MENTIONED = 30  # what a mere mention costs
@@ -179,7 +182,7 @@ def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], ca
     mentioned = all(_MENTION.search(hit.beside) for hit in hits)
     score -= _MENTIONED * mentioned
     sure = bool(truth) or (best.symptom.strength == "decisive" and not mentioned)
-    settled = replace(finding, certainty="confirmed" if sure else "possible", missing=() if sure else finding.missing)
+    settled = _settled(finding, sure)
     return Answer(
         finding=settled,
         basis="text and facts" if truth else "text",
@@ -190,13 +193,20 @@ def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], ca
     )
 
 
+def _settled(finding: Finding, sure: bool) -> Finding:
+    """The finding as far as the text settles it, without remedies that lack a fact."""
+    missing = () if sure else tuple(path for path in finding.missing if path not in _TAKEN_FOR_GRANTED)
+    whole = tuple(a for a in finding.remedies if not _UNSAID.search(a.command + a.snippet + a.pin))
+    return replace(finding, certainty="confirmed" if sure else "possible", missing=missing, remedies=whole)
+
+
 def _by_hint(
     rule: Rule, found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], case: Case
 ) -> Iterator[Answer]:
     """Somebody's words fit the rule: an answer only where facts of the rule's own speak for it as well."""
     if truth is False or not (truth or _is_backed(rule, case)):
         return
-    finding = found[0]
+    finding = _settled(found[0], bool(truth))
     yield Answer(
         finding=finding,
         basis="facts",
@@ -222,7 +232,7 @@ def _by_facts(rules: list[Rule], case: Case, errors: str) -> Iterator[Answer]:
             grouped.setdefault(finding.rule, []).append(finding)
     for found in grouped.values():
         yield Answer(
-            finding=found[0],
+            finding=_settled(found[0], sure=True),
             basis="facts",
             lines=_lines((), found[0].facts),
             subjects=_subjects(found),

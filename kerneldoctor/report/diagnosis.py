@@ -1,0 +1,204 @@
+"""A diagnosis for a person: a page for the terminal, and a reply that a maintainer can post. It decides nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ..diagnosis.answer import Answer, Diagnosis, Refuted
+from ..diagnosis.asking import Ask
+from ..engine.model import Advice, Severity
+from .layout import Page
+from .text import listing, plural
+from .understood import understood
+
+_STYLE: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
+_REMEDIES = 3
+_OTHERS = 5
+_BASIS = {
+    "text and facts": "the message and the facts of the report say so",
+    "text": "the message says so",
+    "facts": "the facts of the report say so, whatever the message",
+}
+
+
+def headline(diagnosis: Diagnosis) -> str:
+    """The answer in one line."""
+    if not diagnosis.answers:
+        return "No known fault speaks out of this report."
+    best = diagnosis.answers[0]
+    if best.basis == "facts" and diagnosis.has_error and best.finding.certainty == "confirmed":
+        return "The message itself is not known; the environment has a known fault."
+    return "This is a known fault." if best.finding.certainty == "confirmed" else "This may be a known fault."
+
+
+def render(diagnosis: Diagnosis, page: Page, verbose: bool = False) -> str:
+    """The page for a terminal."""
+    page.line(headline(diagnosis), "bold")
+    for number, answer in enumerate(diagnosis.answers):
+        if number == 0 or verbose:
+            _answer(answer, page, verbose)
+    others = () if verbose else diagnosis.answers[1:]
+    if others:
+        page.line()
+        page.line("Also" if diagnosis.answers[0].finding.certainty == "confirmed" else "Or", "bold")
+        for answer in others[:_OTHERS]:
+            page.paragraph("  ", f"{answer.finding.title} [{answer.finding.rule}], {_standing(answer)}")
+        if len(others) > _OTHERS:
+            page.paragraph("  ", f"and {len(others) - _OTHERS} more; --verbose shows them")
+    _ask(diagnosis, page)
+    _doubts(diagnosis, page)
+    page.line()
+    page.line("What was understood", "bold")
+    for label, text in understood(diagnosis) or [("", "nothing about a machine")]:
+        page.paragraph(f"  {label:<10} ", text)
+    return page.text()
+
+
+def _answer(answer: Answer, page: Page, verbose: bool) -> None:
+    finding = answer.finding
+    page.line()
+    title = f"{finding.severity.upper():<8}{finding.title} [{finding.rule}]{_about(answer)}"
+    page.line(title, _STYLE[finding.severity])
+    page.paragraph("  sure      ", _standing(answer))
+    page.paragraph("  why       ", finding.diagnosis)
+    for place, shown in enumerate(answer.lines):
+        page.whole(f"  {'shown by' if place == 0 else '':<9} line {shown.number}: {_one_line(shown.text, 110)}")
+    for place, advice in enumerate(finding.remedies if verbose else finding.remedies[:_REMEDIES]):
+        _advice("  do this   " if place == 0 else "  or        ", advice, page)
+    if verbose:
+        for url in finding.references:
+            page.whole(f"  see       {url}")
+
+
+def _advice(label: str, advice: Advice, page: Page) -> None:
+    page.paragraph(label, f"{advice.title}{'' if advice.certain else ' (if it applies here)'}")
+    for text in filter(None, (advice.command, advice.snippet)):
+        page.whole(f"              {text}", "bold")
+    if advice.pin and advice.pin not in advice.command + advice.snippet:
+        page.whole(f"              pin {advice.pin}", "bold")
+    if advice.note:
+        page.paragraph("            ", advice.note)
+
+
+def _ask(diagnosis: Diagnosis, page: Page) -> None:
+    ask = diagnosis.ask
+    if ask is None:
+        return
+    page.line()
+    page.line(_asking(ask, bool(diagnosis.answers)), "bold")
+    page.whole(f"  {ask.command}")
+
+
+def _asking(ask: Ask, has_answer: bool) -> str:
+    missing = f" ({listing(list(ask.facts[:4]))})" if ask.facts else ""
+    return f"{'To be sure, ask for' if has_answer else 'What would help'}: {ask.what}{missing}"
+
+
+def _doubts(diagnosis: Diagnosis, page: Page) -> None:
+    texts = [*_contradictions(diagnosis), *_refuted(diagnosis.refuted), *_limits(diagnosis)]
+    if not texts:
+        return
+    page.line()
+    page.line("Mind", "bold")
+    for text in texts:
+        page.paragraph("  ", text)
+
+
+def _contradictions(diagnosis: Diagnosis) -> Iterable[str]:
+    for contradiction in diagnosis.contradictions:
+        values = " and ".join(f"{v.value} (line {v.line_number})" for v in contradiction.values[:3])
+        yield f"the report says of {contradiction.path} both {values}; {contradiction.reason}"
+
+
+def _refuted(refuted: Iterable[Refuted]) -> Iterable[str]:
+    for item in refuted:
+        where = f" in line {item.lines[0].number}" if item.lines else ""
+        yield f"the words of {item.rule} ({item.title}) stand{where}, but the facts of the report deny it"
+
+
+def _limits(diagnosis: Diagnosis) -> Iterable[str]:
+    if diagnosis.machines > 1:
+        yield f"the text tells {plural(diagnosis.machines, 'machine')} apart; this is about one of them"
+    if diagnosis.truncated:
+        yield "the text is so long that not all of it was read"
+
+
+def _standing(answer: Answer) -> str:
+    sure = "confirmed" if answer.finding.certainty == "confirmed" else "possible"
+    cause = f", a consequence of {answer.finding.explained_by}" if answer.finding.explained_by else ""
+    return f"{sure}: {_BASIS[answer.basis]}{cause}"
+
+
+def _about(answer: Answer) -> str:
+    return f" on {listing(list(answer.subjects[:3]))}" if answer.subjects else ""
+
+
+def _one_line(text: str, limit: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 3] + "..."
+
+
+def markdown(diagnosis: Diagnosis, version: str) -> str:
+    """A reply to the reporter."""
+    parts = [*_reply(diagnosis), *_reply_ask(diagnosis), *_reply_others(diagnosis)]
+    known = "; ".join(f"{label} {text}" for label, text in understood(diagnosis) if label != "read from")
+    parts.append(
+        f"<sub>Read from your report: {_inline(known) or 'nothing about a machine'}. kerneldoctor {version}</sub>"
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _reply(diagnosis: Diagnosis) -> Iterable[str]:
+    if not diagnosis.answers:
+        yield "I know no fault that this report shows for certain."
+        return
+    best = diagnosis.answers[0]
+    finding = best.finding
+    sure = "A known fault" if finding.certainty == "confirmed" else "This may be a known fault"
+    yield f"{sure}: **{_inline(finding.title)}** (`{finding.rule}`). {_inline(finding.diagnosis)}"
+    if best.lines:
+        yield "\n".join(f"> line {shown.number}: {_code(_one_line(shown.text, 200))}" for shown in best.lines[:4])
+    for number, advice in enumerate(finding.remedies[:_REMEDIES]):
+        lead = "What to do" if number == 0 else "Or"
+        doubt = "" if advice.certain else " (if it applies to you)"
+        note = f" {_inline(advice.note)}" if advice.note else ""
+        yield f"{lead}: {_inline(advice.title)}{doubt}.{note}"
+        for text, language in ((advice.command, "sh"), (advice.snippet, "python")):
+            if text:
+                yield _fenced(text, language)
+    if finding.references:
+        yield "See " + ", ".join(finding.references[:3])
+
+
+def _reply_ask(diagnosis: Diagnosis) -> Iterable[str]:
+    if diagnosis.ask is not None:
+        lead = "To be sure, please" if diagnosis.answers else "Please"
+        yield f"{lead} post the output of this command ({_inline(diagnosis.ask.what)}):"
+        yield _fenced(diagnosis.ask.command, "sh")
+
+
+def _reply_others(diagnosis: Diagnosis) -> Iterable[str]:
+    others = [a for a in diagnosis.answers[1 : 1 + _OTHERS] if a.finding.certainty == "confirmed"]
+    if others:
+        yield "I also noticed:"
+        yield "\n".join(f"- {_inline(a.finding.title)} (`{a.finding.rule}`)" for a in others)
+    doubts = list(_contradictions(diagnosis))
+    if doubts:
+        yield "\n".join(f"- {_inline(text)}" for text in doubts[:3])
+
+
+def _inline(text: str) -> str:
+    """Text that Markdown shows as it is and that pings nobody."""
+    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(text.split())).replace("@", "@\N{ZERO WIDTH SPACE}")
+
+
+def _code(text: str) -> str:
+    ticks = "`" * (max(map(len, re.findall(r"`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def _fenced(text: str, language: str) -> str:
+    ticks = "`" * max(3, max(map(len, re.findall(r"`+", text)), default=0) + 1)
+    return f"{ticks}{language}\n{text}\n{ticks}"
