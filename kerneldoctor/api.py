@@ -6,6 +6,7 @@ No parsing of arguments and no printing here; expected trouble is a Kerneldoctor
 from __future__ import annotations
 
 import datetime
+import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -19,10 +20,14 @@ from .files import write_text as write_text
 from .values import dataclass
 
 if TYPE_CHECKING:
+    from .address import Address
     from .engine.model import Rule
     from .host import Host, RecordedHost, RecordingHost
+    from .probes.scene import Target
     from .report.model import Ignore, Report
     from .report.redact import Identity
+
+    Seen = tuple[Environment, Address]  # facts, and how a shell reaches what they are about
 
 T = TypeVar("T")
 
@@ -55,15 +60,21 @@ def scan(
     from .engine.case import Case
     from .engine.loading import all_rules, shipped_tables
     from .engine.matching import judge
+    from .processes import end_commands
+    from .report.addressed import addressed
     from .report.model import build_report
     from .report.redact import redact_value
 
     known_rules = all_rules(tuple(Path(folder) for folder in rules))
     ignores = [_known_ignore(parse_ignore(i) if isinstance(i, str) else i, known_rules) for i in ignore]
-    environment, identity = find_facts()
+    try:
+        environment, identity, address = find_facts()
+    except KeyboardInterrupt:
+        end_commands()
+        raise
     judgement = judge(known_rules, Case(environment, shipped_tables()))
     day = (today or datetime.date.today()).isoformat()
-    report = build_report(environment, judgement, known_rules, ignores, __version__, day)
+    report = addressed(build_report(environment, judgement, known_rules, ignores, __version__, day), address)
     return redact_value(report, identity) if redact else report
 
 
@@ -72,17 +83,24 @@ def parse_ignore(text: str) -> Ignore:
     from .report.model import Ignore
 
     rule, _, rest = text.partition("=")
-    reason, mark, until = rest.partition(";until=")
+    reason, *more = re.split(r";\s*(?=[A-Za-z_-]+\s*=)", rest)  # a reason may hold semicolons
     if not rule.strip() or not reason.strip():
         raise UsageError(
             f'--ignore {text!r}: a reason is required, as in "KD1001=known, see ticket 7;until=2027-01-31"'
         )
-    if mark:
-        try:
-            until = datetime.date.fromisoformat(until.strip()).isoformat()
-        except ValueError:
-            raise UsageError(f"--ignore {text!r}: {until!r} is no date of the form YYYY-MM-DD") from None
-    return Ignore(rule.strip(), reason.strip(), until)
+    given: dict[str, str] = {}
+    for key, value in (part.split("=", 1) for part in more):
+        if key.strip().lower() != "until" or given:
+            raise UsageError(f"--ignore {text!r}: after the reason only one ;until=YYYY-MM-DD is understood, no {key}=")
+        given["until"] = _day(value.strip(), text)
+    return Ignore(rule.strip(), reason.strip(), **given)
+
+
+def _day(value: str, text: str) -> str:
+    try:
+        return datetime.date.fromisoformat(value).isoformat()
+    except ValueError:
+        raise UsageError(f"--ignore {text!r}: {value!r} is no date of the form YYYY-MM-DD") from None
 
 
 def find_rule(name: str, folders: Sequence[str | Path] = ()) -> Rule:
@@ -108,13 +126,16 @@ class RuleCheck:
 
 
 def check_rules(folder: str | Path, today: datetime.date | None = None) -> RuleCheck:
-    """Validate a folder of rules. Raises RuleError (with file and line) for a rule that cannot even be read."""
+    """Validate a folder of rules, as they will be used: together with the shipped ones.
+
+    Raises RuleError (with file and line) for a rule that cannot even be read, and for a folder without rules.
+    """
     from .engine import facts  # noqa: F401 - registers the derived facts that rules may name
     from .engine.lint import lint
-    from .engine.loading import load_rules, shipped_tables
+    from .engine.loading import load_rules, shipped_rules, shipped_tables
 
     rules = load_rules(Path(folder))
-    complaints = lint(rules, shipped_tables(), today or datetime.date.today())
+    complaints = lint(rules, shipped_tables(), today or datetime.date.today(), shipped_rules())
     return RuleCheck(len(rules), tuple(f"{folder}/{complaint}" for complaint in complaints))
 
 
@@ -126,7 +147,7 @@ def usual_kernels(environment: Environment) -> tuple[str, ...]:
 
 def _start_looking(
     python: str | None, deep: bool, env: str | Environment | None, capture: str | None, replay: str | None, redact: bool
-) -> Callable[[], tuple[Environment, Identity]]:
+) -> Callable[[], tuple[Environment, Identity, Address]]:
     """Begin to find the facts. The function returned waits for them; where there is a capture, it writes that."""
     if env is not None:
         if python or deep or capture or replay:
@@ -134,6 +155,8 @@ def _start_looking(
                 "--env judges saved facts: it cannot be combined with --python, --deep, --capture or --replay"
             )
         return lambda: _saved(env)
+    if capture == "-":
+        raise UsageError("--capture needs the name of a file: standard output holds the report")
     if replay is not None:
         if python or capture:
             raise UsageError("--replay looks at a recorded machine: it cannot be combined with --python or --capture")
@@ -143,23 +166,37 @@ def _start_looking(
     host = RealHost()
     if capture is None:
         environment = _start_probing(host, python, deep)
-        return lambda: (environment(), find_identity(host))
+        return lambda: _with_identity(environment(), find_identity(host))
     recording = RecordingHost(host)
     recorded = _start_probing(recording, python, deep)
     return lambda: _captured(recorded(), recording, find_identity(host), capture, redact)
 
 
-def _start_probing(host: Host, python: str | None, deep: bool) -> Callable[[], Environment]:
+def _start_probing(host: Host, python: str | None, deep: bool) -> Callable[[], Seen]:
     from .probes.interpreter import find_target
 
     if python is not None:  # a child process describes it
-        target = _in_background(lambda: find_target(host, python))
+        described = _in_background(lambda: find_target(host, python))
         from .probes.runner import run_probes
 
-        return lambda: run_probes(host, target(), deep)
+        return lambda: _with_address(host, described(), lambda target: run_probes(host, target, deep))
     from .probes.runner import start_probes
 
-    return start_probes(host, find_target(host, None), deep)
+    target = find_target(host, None)
+    environment = start_probes(host, target, deep)
+    return lambda: _with_address(host, target, lambda _: environment())
+
+
+def _with_address(host: Host, target: Target, look: Callable[[Target], Environment]) -> Seen:
+    from .probes.shell import find_address
+
+    environment = look(target)
+    return environment, find_address(host, target, environment)
+
+
+def _with_identity(seen: Seen, identity: Identity) -> tuple[Environment, Identity, Address]:
+    environment, address = seen
+    return environment, identity, address
 
 
 def _in_background(work: Callable[[], T]) -> Callable[[], T]:
@@ -186,20 +223,22 @@ def _in_background(work: Callable[[], T]) -> Callable[[], T]:
     return wait
 
 
-def _saved(env: str | Environment) -> tuple[Environment, Identity]:
+def _saved(env: str | Environment) -> tuple[Environment, Identity, Address]:
+    """Somebody else's machine: there, the usual words are as good as any."""
+    from .address import Address
     from .report.redact import Identity
 
-    return (env if isinstance(env, Environment) else load_environment(env)), Identity()
+    return (env if isinstance(env, Environment) else load_environment(env)), Identity(), Address()
 
 
-def _replayed(path: str, deep: bool) -> tuple[Environment, Identity]:
+def _replayed(path: str, deep: bool) -> tuple[Environment, Identity, Address]:
     recorded = _load_recorded(path)
-    return _start_probing(recorded, None, deep)(), find_identity(recorded)
+    return _with_identity(_start_probing(recorded, None, deep)(), find_identity(recorded))
 
 
 def _captured(
-    environment: Environment, recording: RecordingHost, identity: Identity, path: str, redact: bool
-) -> tuple[Environment, Identity]:
+    seen: Seen, recording: RecordingHost, identity: Identity, path: str, redact: bool
+) -> tuple[Environment, Identity, Address]:
     """Write down every answer that the machine gave."""
     import json
 
@@ -207,7 +246,7 @@ def _captured(
 
     document = redact_capture(recording.capture(captured_variable), identity if redact else None)
     write_text(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    return environment, identity
+    return _with_identity(seen, identity)
 
 
 def load_environment(path: str) -> Environment:

@@ -60,6 +60,11 @@ def test_no_capture_is_written_where_the_rules_cannot_be_read(tmp_path: Path) ->
     [
         ("KD1001=see ticket 7", Ignore("KD1001", "see ticket 7")),
         (" KD1001 = a=b; c ;until=2027-01-31", Ignore("KD1001", "a=b; c", "2027-01-31")),
+        ("KD1001=x; UNTIL = 2027-01-31", Ignore("KD1001", "x", "2027-01-31")),
+        ("KD1001=x;foo=bar", None),
+        ("KD1001=x;untill=2027-01-31", None),
+        ("KD1001=x;until=2027-01-31;until=2027-02-28", None),
+        ("KD1001=x;until=2027-01-31; owner=me", None),
         ("https://example.org/issues?id", None),
         ("=x", None),
         ("KD1001=;until=2027-01-31", None),

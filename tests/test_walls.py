@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "api_hub": {"errors", "environment", "host", "probes", "engine", "hub", "report", "api"},
     "api_try": {"errors", "environment", "host", "probes", "engine", "hub", "report", "smoke", "api_hub"},
     "api_diagnose": {"errors", "environment", "engine", "intake", "diagnosis", "report", "api"},
-    "cli_diagnose": {"errors", "report", "diagnosis", "api", "api_diagnose"},
+    "cli_diagnose": {"errors", "report", "diagnosis", "api", "api_diagnose", "terminal"},
     "cli": {
         "errors",
         "environment",

@@ -48,7 +48,10 @@ def load_rules(folder: Path) -> tuple[Rule, ...]:
 
     if not folder.is_dir():
         raise RuleError(f"{folder}: no such folder of rules")
-    return tuple(map(rule_from_json, read_rules(folder)))
+    rules = tuple(map(rule_from_json, read_rules(folder)))
+    if not rules:
+        raise RuleError(f"no rule files in {folder}: a rule is a Markdown file (*.md) that starts with a ```toml fence")
+    return rules
 
 
 def all_rules(extra: tuple[Path, ...] = ()) -> tuple[Rule, ...]:

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import RuleError
+from ..errors import RuleError, UsageError
+from ..files import read_file
 from .conditions import OPERATORS
 
+RULE_LIMIT = 1024 * 1024  # bytes; the longest rule has 10 KiB
 _HEAD = re.compile(r"\A```toml\n(?P<head>.*?)\n```\n(?P<body>.*)\Z", re.DOTALL)
 
 _RULE_KEYS = {
@@ -65,8 +67,8 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 def read_rule(path: Path, shown: str) -> dict[str, Any]:
     """One rule file as checked JSON. Raises RuleError that names file and line."""
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_file(str(path), "a rule", RULE_LIMIT).decode("utf-8-sig").replace("\r\n", "\n")
+    except (UsageError, UnicodeDecodeError) as error:
         raise RuleError(f"{shown}:1: cannot be read ({error})") from None
     match = _HEAD.match(text)
     if match is None:

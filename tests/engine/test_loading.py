@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,24 @@ def test_an_id_may_be_used_once_and_no_shipped_one_may_be_shadowed(tmp_path: Pat
 def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="no such folder"):
         loading.load_rules(tmp_path / "nowhere")
+
+
+def test_a_folder_without_rules_is_no_folder_of_rules(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("rules of ours")
+    with pytest.raises(RuleError, match="no rule files in"):
+        loading.load_rules(tmp_path)
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(write(tmp_path, GOOD) / "ORG0002-pipe.md")
+    with pytest.raises(RuleError, match=r"ORG0002-pipe.md:1: .*named pipe"):
+        loading.load_rules(tmp_path)
+
+
+def test_files_of_windows_editors_are_read(tmp_path: Path) -> None:
+    [path] = write(tmp_path, GOOD).glob("*.md")
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert [rule.id for rule in loading.load_rules(tmp_path)] == ["ORG0001"]
 
 
 def test_the_bundle_holds_what_the_files_hold(tmp_path: Path) -> None:
