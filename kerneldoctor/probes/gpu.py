@@ -176,6 +176,8 @@ def _error_number(gpu: Mapping[str, Any], name: str) -> int | None:
 def _cuda_gpus(nvidia: Fact[tuple[Gpu, ...]], answer: NvmlAnswer | None) -> list[CudaGpu] | None:
     """What the reading of CUDA_VISIBLE_DEVICES needs; None where the GPUs cannot be told."""
     if answer is not None and answer.gpus:
+        if any(gpu.get("mig") and gpu.get("mig_devices") is None for gpu in answer.gpus):  # nvidia-smi lists none
+            return None
         return [_cuda_gpu(gpu) for gpu in answer.gpus]
     return [] if nvidia.is_absent else None
 

@@ -74,6 +74,8 @@ def read_visible_devices(
         return _everything(gpus, driver_major)
     if raw.strip() in _HIDING:
         return Selection(0, frozenset(), "empty")
+    if gpus and all(g.mig and not g.mig_devices for g in gpus):  # nothing is there that an entry could mean
+        return Selection(0, frozenset(), uses_uuid=raw.startswith(("GPU-", "MIG-")))
     if raw.startswith(("GPU-", "MIG-")):
         return _by_uuid(_read_uuids(raw.split(",")), gpus, driver_major)
     return _by_index(_read_indices(raw.split(",")), gpus, by_pci_bus)

@@ -305,6 +305,18 @@ def test_mig() -> None:
     assert (visibility.count.value, visibility.uses_uuid.value) == (1, True)
 
 
+def test_mig_mode_of_which_nvidia_smi_lists_no_devices() -> None:
+    host = machine(
+        nvml_says({"error": -1, "text": "No module named 'pynvml'"}),
+        programs={"nvidia-smi": SMI},
+        commands={(*SMI_NEW, FORMAT): "0, NVIDIA H200, GPU-1, 143771, 580.95.05, 9.0, Enabled\n"},
+    )
+    _, gpus, visibility = look(host)
+    assert gpus.value is not None
+    assert (gpus.value[0].mig.value, gpus.value[0].mig_devices.is_unknown) == (True, True)
+    assert (visibility.count.is_unknown, gpus.value[0].visible.is_unknown) == (True, True)
+
+
 def test_gpu_too_old_for_mig() -> None:
     said = nvml_says(DRIVER_580, {"count": 1}, nvml_line(0, mig=None, errors={"mig": 3}), {"done": True})
     _, gpus, _ = look(machine(said))

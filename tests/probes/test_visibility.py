@@ -110,6 +110,12 @@ def test_gpu_in_mig_mode_without_instances_is_not_seen() -> None:
     assert see(None, [CudaGpu("GPU-1", "A100", mig=True), CudaGpu("GPU-2", "A100")], driver_major=580).visible == {1}
 
 
+@pytest.mark.parametrize("raw", [None, "0", "GPU-1", "MIG-a"])
+def test_no_entry_names_a_device_where_every_gpu_is_in_mig_mode_without_instances(raw: str | None) -> None:
+    seen = see(raw, [CudaGpu("GPU-1", "A100", mig=True)], driver_major=580)
+    assert (seen.count, seen.visible, seen.doubt) == (0, frozenset(), "")
+
+
 texts = st.one_of(st.text(max_size=30), st.text("0123,-+ GPUMI", max_size=30))
 
 
