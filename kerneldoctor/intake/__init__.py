@@ -6,7 +6,7 @@ unknown; values that exclude each other are handed over as contradictions.
 
 from __future__ import annotations
 
-from . import faults, hub, keyvalues, listings, machines, prose, readers, runs, saved, shell, smi, workload
+from . import binaries, faults, hub, keyvalues, listings, machines, prose, readers, runs, saved, shell, smi, workload
 from .assemble import choose, complete, environment
 from .model import Block, Build, Contradiction, Pasted, Sighting, Source
 from .notebook import Notebook
@@ -31,6 +31,7 @@ _RECOGNISERS: tuple[Recogniser, ...] = (
     workload.RECOGNISER,
     runs.RECOGNISER,
     runs.LIBRARY,
+    binaries.RECOGNISER,
     shell.RECOGNISER,
     shell.BANNER,
     smi.RECOGNISER,

@@ -28,6 +28,8 @@ def agree(path: str, one: Any, other: Any) -> bool:
 
 def finer(path: str, one: Any, other: Any) -> bool:
     """Whether `one`, which agrees with `other`, says more."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) > len(other)
     if not isinstance(one, str) or not isinstance(other, str) or one == other:
         return False
     if path.endswith("version") and ("+" in one) != ("+" in other):

@@ -68,7 +68,7 @@ class Hot:
 
 def recogniser(hot: Hot) -> Recogniser:
     """A recogniser that fills `hot`."""
-    return Recogniser("faults", CUES, hot.read)
+    return Recogniser("faults", CUES, hot.read, always=True)
 
 
 def blocks(text: Text, hot: Hot) -> tuple[tuple[Block, ...], bool]:

@@ -9,7 +9,7 @@ from .notebook import Notebook
 from .text import Line
 
 _PRODUCT = re.compile(
-    r"""(?<![\w-])(?:NVIDIA\ )?(?:
+    r"""(?:(?<![\w-])|(?<=\dx)|(?<=\d\u00d7))(?:NVIDIA\ )?(?:
       RTX\ PRO\ \d{4}(?:\ Blackwell)?(?:\ (?:Server|Workstation|Max-Q\ Workstation)\ Edition)?
     | (?:GeForce\ )?(?:RTX|GTX)[\ -]?\d{3,4}(?:\ ?(?:Ti|SUPER|Super|Ada|D|A)\b){0,3}(?:\ Generation)?
       (?:\ Laptop(?:\ GPU)?|\ Max-Q)?
@@ -30,7 +30,10 @@ _PRODUCT = re.compile(
 _LOOSE = re.compile(
     r"(?<![\w-])(?:rtx|gtx|geforce|tesla|quadro)[\s-]{0,2}(?:pro )?[a-z]?\d{2,4}(?: ?(?:ti|super))?\b", re.I
 )
-_BARE_CONSUMER = re.compile(r"(?<![\w.-])((?:50[5-9]0|40[5-9]0|30[5-9]0|20[6-8]0)(?: ?Ti)?)(?![\w.%-])")
+_BARE_CONSUMER = re.compile(
+    r"\b(?:an?|my|our|the|on|dual|two|\dx|\d x) ((?:50[5-9]0|40[5-9]0|30[5-9]0|20[6-8]0)(?: ?Ti)?)(?!\w|\.\d|%)",
+    re.IGNORECASE,
+)
 _CAPABILITY = re.compile(
     r"(?:sm_?|compute_|cc ?|capability ?)?\(?(?<![\d.])(\d{1,2})[.,] ?(\d)\)?(?![\d])", re.IGNORECASE
 )
@@ -56,6 +59,7 @@ def products(text: str) -> list[str]:
     found = [match[0].strip() for match in _PRODUCT.finditer(text)]
     if not found:
         found = [match[0].strip() for match in _LOOSE.finditer(text)]
+        found += [f"RTX {match[1]}" for match in _BARE_CONSUMER.finditer(text)]
     return list(dict.fromkeys(found))
 
 

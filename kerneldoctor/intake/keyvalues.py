@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from . import values
+from .entry import Entry
 from .keys import KEYS
 from .model import Source
 from .names import distribution
 from .notebook import Notebook
-from .readers import READERS, Entry, package
+from .readers import READERS, package
 from .scan import Recogniser
 from .text import Line
 

@@ -44,6 +44,8 @@ class VariantName:
 
 def torch_facts(version: str) -> Iterator[tuple[str, Any]]:
     """A version of torch, and the backend that its local label names."""
+    if version.endswith(("+cuda", "+cu", "+")):  # "torch 2.1.0+cuda 12.1"
+        version = version.partition("+")[0]
     yield "torch.version", version
     label = version.partition("+")[2].lower()
     if cuda := _TORCH_CUDA.match(label):

@@ -20,14 +20,16 @@ from .text import Line
 
 _LONGEST = 600  # characters of a sentence's line; longer lines are no sentences
 _CLAUSE = re.compile(
-    r"(?<=[a-z0-9)`\"'])[.;!]+\s+|(?<=[?])\s*|,?\s+(?:but|while|whereas|however|although|though)\b\s*|\s+[-\u2013—]{2,3}\s+"
+    r"(?<=[a-z0-9)`\"'])[.;!]+\s+|(?<=[?])\s*|,?\s+(?:but|while|whereas|however|although|though)\b\s*"
+    r"|\s+[-\u2013—]{2,3}\s+"
 )
 _HEDGE = re.compile(
     r"\?\s*$|\b(?:should|shall|would|could|can (?:i|we|you)|may|might|if|unless|upgrad\w+|downgrad\w+|updat(?:e|ing)"
     r"|switch(?:ed|ing)?"
     r"|mov(?:e|ed|ing) to|roll(?:ed|ing)? back|revert\w*|works?|working|worked|fine|succeed\w*|no (?:issue|problem"
     r"|error)s?|tried|tr(?:y|ies|ying)|test(?:ed|s)? (?:also|with both)"
-    r"|instead|requir\w+|needs?|need(?:ed)? to|support(?:s|ed|ing)?|compatib\w+|before|previously|earlier|used to"
+    r"|instead|requires?|required|needs?|need(?:ed)? to|support(?:s|ed|ing)?|compatib\w+|before|previously|earlier"
+    r"|used to"
     r"|originally|formerly|was on"
     r"|not on|isn'?t|wasn'?t|aren'?t|not using|don'?t (?:have|use)|never|without|except|unlike|than|at least"
     r"|or (?:newer|later|above|higher|older|below)"
@@ -35,7 +37,8 @@ _HEDGE = re.compile(
     r"|with)|wheels? (?:for|exist)|prebuilt|pre-built|available for"
     r"|release notes|changelog|fixed in|introduced in|added in|removed in|deprecated|plan|will|wait(?:ing)? for"
     r"|recommend\w*|suggest\w*|documentation|docs|latest is|exists?"
-    r"|same (?:issue|error|problem|happens) (?:on|with)|also (?:happens|fails|seen)|other(?:s)?|colleague|friend"
+    r"|same (?:issue|error|problem|happens) (?:on|with)"
+    r"|also (?:happens|fails|seen)|others|on another|the other|colleague|friend"
     r"|another|someone|people|elsewhere|docker ?hub)\b",
     re.IGNORECASE,
 )
@@ -271,17 +274,16 @@ def _systems(clause: str) -> Iterator[Item]:
             yield path, value, place.start(), place.end()
 
 
-CUES = ("torch", "python", "py3", "cp3", "cuda", "cu1", "driver", "rtx", "gtx", "geforce", "tesla", "h100", "h200",
-        "h800", "h20", "a100", "a800",
-        "a10", "a30", "a40", "a60", "b200", "b300", "l40", "l4", "l20", "t4", "v100", "p100", "gh200", "gb200",
-        "gb300", "gb10", "mi2", "mi3", "jetson", "orin",
-        "thor", "radeon", "titan", "quadro", "ubuntu", "debian", "centos", "rocky", "alma", "rhel", "red hat",
-        "fedora", "windows", "wsl", "macos", "mac os",
-        "arch linux", "amazon linux", "oracle linux", "x86", "aarch64", "arm64", "glibc", "docker", "nvcr",
-        "container", "apptainer", "singularity",
-        "kubernetes", "k8s", "colab", "kaggle", "slurm", "sbatch", "transformers", "kernels", "flash", "fa2", "fa3",
-        "fa4", "triton", "vllm", "xformers",
-        "bitsandbytes", "deepspeed", "accelerate", "peft", "trl", "diffusers", "hub", "liger", "mamba", "causal",
-        "cutlass", "quack", "unsloth", "axolotl",
-        "sglang", "arc ")  # fmt: skip
+CUES = (
+    "torch", "python", "py3", "cp3", "cuda", "cu1", "driver", "rtx", "gtx", "geforce", "4090", "5090", "3090",
+    "4080", "5080", "3080", "4070", "5070", "3070", "4060", "5060", "3060", "2080", "tesla", "h100", "h200", "h800",
+    "h20", "a100", "a800", "a10", "a30", "a40", "a60", "b200", "b300", "l40", "l4", "l20", "t4", "v100", "p100",
+    "gh200", "gb200", "gb300", "gb10", "mi2", "mi3", "jetson", "orin", "thor", "radeon", "titan", "quadro",
+    "ubuntu", "debian", "centos", "rocky", "alma", "rhel", "red hat", "fedora", "windows", "wsl", "macos", "mac os",
+    "arch linux", "amazon linux", "oracle linux", "x86", "aarch64", "arm64", "glibc", "docker", "nvcr", "container",
+    "apptainer", "singularity", "kubernetes", "k8s", "colab", "kaggle", "slurm", "sbatch", "transformers",
+    "kernels", "flash", "fa2", "fa3", "fa4", "triton", "vllm", "xformers", "bitsandbytes", "deepspeed",
+    "accelerate", "peft", "trl", "diffusers", "hub", "liger", "mamba", "causal", "cutlass", "quack", "unsloth",
+    "axolotl", "sglang", "arc ",
+)  # fmt: skip
 RECOGNISER = Recogniser("prose", CUES, read)

@@ -261,8 +261,8 @@ CUES = (
     "packages", ".so", ".pyd", "undefined symbol", "undefined", "import ", "glibc", "capabilit", "too old",
     "but found", "match",
 )  # fmt: skip
-RECOGNISER = Recogniser("traces", CUES, read)
-LIBRARY = Recogniser("missing library", ("cannot open",), library)
+RECOGNISER = Recogniser("traces", CUES, read, always=True)
+LIBRARY = Recogniser("missing library", ("cannot open",), library, always=True)
 ARCHS = Recogniser("arch list", ("'sm_",), arch_list)
 KERNELS_WORDS = Recogniser(
     "system words", ("does not match", "not compatible with", "too new for"), versions_in_variants

@@ -17,6 +17,7 @@ from .text import WINDOW, Line, Text
 CHUNK = 1 << 20  # bytes whose cues are searched for at a time
 LONG = 256 * 1024  # bytes from which repeated lines are passed over
 MAX_TEMPLATES = 500_000
+IDLE = 12_000  # lines of one megabyte that told nothing, after which only faults are looked for; a log has fewer
 LOOKS = 3  # times that a line which told something is looked at again without telling anything
 _CUE_LIMIT = 40  # bytes; no cue is longer, so that none is lost between two chunks
 
@@ -29,6 +30,7 @@ class Recogniser:
     cues: tuple[str, ...]
     read: Callable[[Line, Notebook], bool]  # whether the line was one of its own
     exclusive: bool = False  # no other recogniser reads a line of its own
+    always: bool = False  # also reads the lines of a text that has far too many of them
 
 
 def scan(text: Text, recognisers: Iterable[Recogniser], notebook: Notebook) -> None:
@@ -36,6 +38,7 @@ def scan(text: Text, recognisers: Iterable[Recogniser], notebook: Notebook) -> N
     readers = tuple(recognisers)
     hits = _Hits(text.data, readers)
     known = _Templates() if text.size > LONG else None
+    always = sum(1 << number for number, reader in enumerate(readers) if reader.always)
     position = 0
     while position < text.size:
         if notebook.block is None:
@@ -45,6 +48,9 @@ def scan(text: Text, recognisers: Iterable[Recogniser], notebook: Notebook) -> N
             position = text.start(offset, position)
         end = text.end(position)
         mask = hits.mask(position, end)
+        if known is not None and known.idle(position):
+            mask &= always
+            notebook.truncated = True
         if known is None or notebook.block is not None or known.worth(text.data[position:end]):
             notebook.offset = position
             before = notebook.attempts
@@ -67,6 +73,13 @@ class _Templates:
     def __init__(self) -> None:
         self._left: dict[int, int] = {}  # looks left, by template
         self._last = 0
+        self._chunk, self._idle = 0, 0
+
+    def idle(self, position: int) -> bool:
+        """Whether the megabyte at hand has shown so many different lines without telling anything."""
+        if position // CHUNK != self._chunk:
+            self._chunk, self._idle = position // CHUNK, 0
+        return self._idle > IDLE
 
     def worth(self, line: bytes) -> bool:
         """Whether a line should be shown."""
@@ -79,6 +92,7 @@ class _Templates:
 
     def shown(self, told: bool) -> None:
         """Whether the line that was shown last told something."""
+        self._idle += not told
         if self._last in self._left:
             self._left[self._last] = LOOKS if told else self._left[self._last] - 1
 

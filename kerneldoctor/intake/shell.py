@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 
 from . import values
+from .entry import Entry
 from .labels import torch_facts
 from .model import Source
 from .names import distribution, normalise
 from .notebook import Notebook
-from .readers import READERS, Entry, package
+from .readers import READERS, package
 from .scan import Recogniser
 from .text import Line
 

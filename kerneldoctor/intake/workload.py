@@ -169,7 +169,7 @@ def _modes(line: Line, notebook: Notebook) -> None:
         note("causal", causal[1] == "True", Source.RUN)
 
 
-_NEGATED = re.compile(r"\b(?:not|no|n't|without|isn't|only|works?|fine|after|before|when i|if)\b")
+_NEGATED = re.compile(r"\b(?:not|no|n't|without|isn't|works?|fine|after|before|when i|if)\b")
 
 CUES = ("heads", "head_dim", "head dim", "headdim", "head_size", "nheads", "sliding_window", "softcap", "dropout",
         "attn_pdrop", "attn_implementation",

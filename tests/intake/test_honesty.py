@@ -53,6 +53,7 @@ def test_a_version_that_is_asked_about_tried_or_required_is_not_this_machines(te
         ("python 3.10.18\ncuda 12.8\ntorch 2.8.0+cu128\nflash-attn 2.8.3\n", "flash_attn.version", "2.8.3"),
         ("It works on torch 2.8 but fails with torch 2.9.1.", "torch.version", "2.9.1"),
         ("Running in WSL2 here.", "system.wsl", True),
+        ("I installed torch 2.3.0+cu121 and all other requirements.", "torch.cuda", "12.1"),
         ("Google Colab, T4", "system.notebook", "colab"),
         ("we train on 8x H200 with flash-attn 2.7.4.post1", "packages.flash-attn.version", "2.7.4.post1"),
         ("Torch is 2.7.1, glibc 2.28", "system.libc_version", "2.28"),
@@ -131,3 +132,17 @@ def test_the_cuda_that_a_driver_offers_is_not_taken_for_torchs() -> None:
     assert environment.fact("torch.cuda").is_unknown
     assert read("torch 2.8, CUDA 12.6").environment.fact("torch.cuda").value == "12.6"
     assert read("torch 2.8, nvcc says CUDA 12.6").environment.fact("torch.cuda").is_unknown
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("8xH100 SXM5 node", "H100 SXM5"),
+        ("I have a 4090.", "RTX 4090"),
+        ("my rtx 3080ti", "rtx 3080ti"),
+        ("2x A100-80GB", "A100-80GB"),
+    ],
+)
+def test_gpus_are_known_by_what_people_call_them(text: str, name: str) -> None:
+    (gpu,) = read(text).environment.gpus.value or ()
+    assert gpu.name.value == name

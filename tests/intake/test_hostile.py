@@ -47,7 +47,13 @@ def test_no_mixture_of_formats_raises(pieces: list[str], joint: str) -> None:
     read(joint.join(pieces))
 
 
+WORDS = ["".join(chr(97 + i // 26**k % 26) for k in range(4)) for i in range(90_000)]
+
 BOMBS = {
+    "short different lines": "".join(f"{word} torch\n" for word in WORDS).encode(),
+    "different lines of cues": "".join(f"{word} gpu: error torch cuda python\n" for word in WORDS[:30_000]).encode(),
+    "different versions": "".join(
+        f"{word} torch 2.{ord(word[0]) % 9} python 3.1\n" for word in WORDS[:30_000]).encode(),
     "one long word": b"a" * 1_000_000,
     "spaces": b" " * 1_000_000 + b"torch",
     "quotes": b"> " * 500_000,

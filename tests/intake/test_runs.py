@@ -206,3 +206,75 @@ def test_a_text_without_kernel_and_workload_has_none() -> None:
     pasted = read("torch 2.9.0")
     assert pasted.kernel is None
     assert pasted.workload is None
+
+
+def test_ldd_and_readelf_tell_what_an_extension_needs() -> None:
+    listed = read(
+        f"$ ldd {SO}\n\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc10.so => not found\n"
+        "\tlibcudart.so.12 => /usr/local/cuda/lib64/libcudart.so.12 (0x00007f)\n\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n"
+    ).environment.extensions.value
+    assert listed is not None
+    assert listed[0].needed.value == ("libc10.so", "libcudart.so.12", "libc.so.6")
+    assert listed[0].cudart_major.value == "12"
+    listed = read(
+        f"$ readelf -d {SO} | grep NEEDED\n 0x0000000000000001 (NEEDED)  Shared library: [libcudart.so.13]\n"
+    ).environment.extensions.value
+    assert listed is not None
+    assert listed[0].cudart_major.value == "13"
+    assert read("ldd (Ubuntu GLIBC 2.35-0ubuntu3.8) 2.35").environment.fact("system.libc_version").value == "2.35"
+
+
+def test_kernels_info_describes_the_kernel() -> None:
+    kernel = read(
+        "Repository: kernels-community/flash-attn4\nRevision: v1\nName: flash-attn4\nVersion: 1\n"
+        "Minimum kernels version: 0.13.0\nLicense: BSD-3-Clause\nPython dependencies: nvidia-cutlass-dsl, einops\n"
+        "Backends: cuda\n"
+    ).kernel
+    assert kernel is not None
+    assert (kernel.repo.value, kernel.version.value, kernel.minver.value) == (
+        "kernels-community/flash-attn4",
+        1,
+        "0.13.0",
+    )
+    assert kernel.python_depends.value == ("nvidia-cutlass-dsl", "einops")
+
+
+def test_a_capture_is_recognised_for_the_scan_to_replay() -> None:
+    assert read('{"schema": "kerneldoctor.capture/1", "environ": {}}').kinds == ("kerneldoctor capture",)
+
+
+def test_no_devices_were_found_means_no_gpu() -> None:
+    gpus = read("$ nvidia-smi\nNo devices were found\n").environment.gpus
+    assert gpus.value == ()
+    assert read("nothing said").environment.gpus.is_unknown
+
+
+def test_the_message_of_a_fallback_says_that_flash_attn_is_not_there() -> None:
+    pasted = read(
+        "You do not have `flash_attn` installed, using `kernels-community/flash-attn2` from the `kernels` library "
+        "instead!"
+    )
+    assert pasted.environment.fact("flash_attn.version").is_absent
+    assert pasted.kernel is not None
+    assert pasted.kernel.repo.value == "kernels-community/flash-attn2"
+
+
+def test_unsloths_banner_calls_the_capability_cuda() -> None:
+    environment = read(
+        r"""==((====))==  Unsloth 2025.9.1: Fast Llama patching. Transformers: 4.56.1.
+   \\   /|    NVIDIA L4. Num GPUs = 1. Max memory: 22.161 GB. Platform: Linux.
+O^O/ \_/ \    Torch: 2.8.0+cu126. CUDA: 8.9. CUDA Toolkit: 12.6. Triton: 3.4.0"""
+    ).environment
+    assert environment.fact("torch.version").value == "2.8.0+cu126"
+    assert environment.fact("torch.cuda").value == "12.6"
+    assert environment.gpus.value[0].compute_capability.value == "8.9"  # type: ignore[index]
+
+
+def test_poetry_and_uv_listings_are_read() -> None:
+    assert (
+        read("torch      2.8.0 Tensors and Dynamic neural networks").environment.fact("torch.version").value == "2.8.0"
+    )
+    uv = read(
+        "Package      Version Editable project location\n------------ ------- ---\nflash-attn   2.8.3   /src/fa\n"
+    )
+    assert uv.environment.fact("packages.flash-attn.editable").value is True
