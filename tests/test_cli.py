@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -72,7 +73,8 @@ class TestScan:
     def test_a_healthy_machine_passes(self, saved: Saved) -> None:
         result = kd("scan", "--env", saved(HEALTHY), "--rules", RULES)
         assert result.returncode == 0
-        assert result.stdout.startswith("Nothing wrong found: ")
+        # Much of these facts is unknown, and the headline owns up to it.
+        assert re.match(r"Nothing certainly wrong, but \d+ faults may be there: \d+ checks fine", result.stdout)
         assert not result.stderr
 
     def test_faults_fail(self, saved: Saved) -> None:
@@ -115,7 +117,7 @@ class TestScan:
         result = kd("scan", "--env", saved(), "--rules", RULES, "-o", tmp_path / "report.txt", FORCE_COLOR="1")
         assert result.stdout == result.stderr == ""
         text = (tmp_path / "report.txt").read_text("utf-8")
-        assert text.startswith("Nothing wrong found")
+        assert text.startswith("Nothing certainly wrong")
         assert "\x1b" not in text
         dash = kd("scan", "--env", saved(), "--rules", RULES, "-o", "-", cwd=tmp_path)
         assert dash.stdout == text
@@ -235,6 +237,8 @@ class TestBadUse:
             ("scan", "--ignore", "KD4001"),
             ("scan", "--ignore", "KD4001="),
             ("scan", "--ignore", "KD4001=x;until=tomorrow"),
+            ("scan", "--ignore", "KD4001=x;owner=me"),
+            ("scan", "--capture", "-"),
             ("scan", "--ignore", "KD0000=no such rule"),
             ("scan", "--rules", "/nonexistent"),
             ("scan", "--python", "/nonexistent/python"),
@@ -346,7 +350,9 @@ class TestProgram:
             time.sleep(0.02)
         process.send_signal(number)
         out, err = process.communicate(timeout=20)
-        assert (process.returncode, out, err.strip()) == (code, b"", b"")
+        assert (out, err.strip()) == (b"", b"")
+        # Python itself dies of SIGINT in the end where that came within an exec(), which the import of ours uses.
+        assert process.returncode in (code, -number)
         end = time.monotonic() + 5
         while alive(int(note.read_text())) and time.monotonic() < end:
             time.sleep(0.02)
@@ -444,7 +450,9 @@ class TestImports:
     def test_version_and_help_load_the_command_line_only(self) -> None:
         for argument in ("--version", "--help"):
             ours = {name for name in self.modules(argument) if name.startswith("kerneldoctor.")}
-            assert ours == {f"kerneldoctor.{name}" for name in ("cli", "cli_hub", "cli_try", "errors", "terminal")}
+            assert ours == {
+                f"kerneldoctor.{name}" for name in ("cli", "cli_diagnose", "cli_hub", "cli_try", "errors", "terminal")
+            }
 
     def test_importing_the_package_loads_nothing(self) -> None:
         code = "import sys, kerneldoctor; print([m for m in sys.modules if m.startswith('kerneldoctor.')])"
