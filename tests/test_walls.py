@@ -23,10 +23,12 @@ ALLOWED: dict[str, set[str]] = {
     "processes": set(),
     "environment": {"errors"},
     "host": {"errors", "processes"},
-    "probes": {"errors", "environment", "host", "processes", "address"},
+    "probes": {"errors", "environment", "host", "processes", "address", "build_label"},
     "engine": {"errors", "environment", "archs", "files"},
     "hub": {"errors", "environment", "engine", "archs"},
-    "intake": {"errors", "environment", "engine", "archs"},
+    # Of the hub only how names of builds are read: one grammar for listings and for pasted text.
+    "intake": {"errors", "environment", "engine", "archs", "hub", "build_label"},
+    "build_label": set(),
     "diagnosis": {"errors", "environment", "engine", "intake", "files"},
     # Its parent side; for the child see below.
     "smoke": {"errors", "environment", "engine", "hub", "archs", "processes"},

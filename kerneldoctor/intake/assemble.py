@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..build_label import parse_build_label
 from ..environment import (
     NOT_LOOKED,
     Environment,
@@ -22,7 +23,7 @@ from ..environment import (
     unknown,
 )
 from .agree import agree, finer
-from .labels import build_label, torch_facts
+from .labels import torch_facts
 from .model import Contradiction, Sighting, Source
 from .notebook import Listing
 
@@ -240,7 +241,7 @@ def _flash(name: str, packages: Packages) -> FlashAttention:
         version = packages.get(distribution).version
         if not version.is_known:
             continue
-        label = build_label(str(version.value))
+        label = parse_build_label(str(version.value))
         told = {"built_for_torch": label.torch, "built_for_cuda": label.cuda, "built_for_cxx11_abi": label.cxx11_abi}
         facts: dict[str, Fact[Any]] = {f: known(v, version.note) for f, v in told.items() if v is not None}
         return dataclasses.replace(blank, version=version, distribution=known(distribution, version.note), **facts)

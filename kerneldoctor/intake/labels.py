@@ -1,32 +1,17 @@
-"""Reads what names carry: local labels of versions, wheel file names, build folders of kernels. Pure."""
+"""Reads what names carry in a text: local labels of torch versions, build folders of kernels. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from ..hub.variant import parse_variant
+from ..values import dataclass
 
 _TORCH_CUDA = re.compile(r"cu(\d{2})(\d)")
 _TORCH_ROCM = re.compile(r"rocm(\d{1,2}(?:\.\d{1,2}){0,2})")
-_CUDA = re.compile(r"(?<![a-z])cu(?:da)?_?(\d{2,4})(?!\d)")
-_TORCH = re.compile(r"(?:torch|pt)_?v?(\d{1,2})[._](\d{1,2})")
-_TORCH_DIGITS = re.compile(r"(?:torch|pt)_?(\d{2,4})(?!\d)")
-_ABI = re.compile(r"cxx11_?abi_?(true|false|1|0)")
-_VARIANT = re.compile(
-    r"(torch-stable-abi|torch|tvm-ffi)(\d)(\d{1,2})(?:-(cxx11|cxx98))?"
-    r"-(?:(cu|rocm|xpu|cann)(\d{1,5})(\d)|(cpu|metal|neuron|tpu))-(x86_64|aarch64|arm64)-(linux|windows|darwin)"
-)
-_BACKENDS = {"cu": "cuda"}
-
-
-@dataclass(frozen=True, slots=True)
-class BuildLabel:
-    """What a build is for; None where its label does not tell."""
-
-    torch: str | None = None  # "2.8"
-    cuda: str | None = None  # "12" or "12.8"
-    cxx11_abi: bool | None = None
+_NOARCH = frozenset({"cuda", "rocm", "xpu", "cpu", "metal", "npu", "neuron", "universal"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,39 +45,18 @@ def torch_facts(version: str) -> Iterator[tuple[str, Any]]:
         yield "torch.cuda", None
 
 
-def build_label(version: str) -> BuildLabel:
-    """What an extension's wheel was built for, from its label: "2.8.3+cu12torch2.8cxx11abiTRUE"."""
-    label = version[:200].partition("+")[2].lower()
-    cuda, abi = _CUDA.search(label), _ABI.search(label)
-    return BuildLabel(
-        torch=_label_torch(label),
-        cuda=(cuda[1] if len(cuda[1]) == 2 else f"{cuda[1][:2]}.{int(cuda[1][2:])}") if cuda else None,
-        cxx11_abi=abi[1] in ("true", "1") if abi else None,
-    )
-
-
-def _label_torch(label: str) -> str | None:
-    if dotted := _TORCH.search(label):
-        return f"{int(dotted[1])}.{int(dotted[2])}"
-    run_together = _TORCH_DIGITS.search(label)
-    if run_together is None:
-        return None
-    digits = run_together[1]
-    if len(digits) == 3 and (not digits.endswith("0") or digits[1] == "1"):
-        return None  # "213" may be 2.13 or 2.1.3, "210" 2.10 or 2.1.0
-    return f"{digits[0]}.{int(digits[1:-1] if len(digits) > 2 else digits[1:])}"
-
-
 def variant(name: str) -> VariantName | None:
     """The parts of "torch-stable-abi210-cu130-x86_64-linux", or of "torch-cuda" (no compiled code)."""
-    found = _VARIANT.fullmatch(name)
-    if found is None:
-        if re.fullmatch(r"torch-(?:cuda|rocm|xpu|cpu|metal|npu|neuron|universal)", name):
-            return VariantName(name, "torch-noarch", "", name.partition("-")[2], "", "", "")
+    parts = parse_variant(name)
+    if parts is None or (parts.is_noarch and parts.backend not in _NOARCH):  # "torch-ext", "torch-2.9" in prose
         return None
-    backend = found[8] or _BACKENDS.get(found[5], found[5])
-    release = f"{int(found[6])}.{found[7]}" if found[5] else ""
-    return VariantName(name, found[1], f"{found[2]}.{int(found[3])}", backend, release, found[9], found[10])
+    framework = "torch-noarch" if parts.is_noarch else parts.framework.value
+    version, release = _dotted(parts.framework_version), _dotted(parts.backend_version)
+    return VariantName(name, framework, version, parts.backend, release, parts.machine, parts.os)
+
+
+def _dotted(numbers: tuple[int, int] | None) -> str:
+    return f"{numbers[0]}.{numbers[1]}" if numbers else ""
 
 
 VARIANT_NAME = re.compile(

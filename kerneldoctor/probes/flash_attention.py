@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ..build_label import parse_build_label
 from ..environment import Fact, FlashAttention, absent, blank, known, unknown
 from ..errors import ProbeError
 from ..host import exists
 from . import distributions
-from .build_label import parse_build_label
 from .importables import Importable, ImportPath, assigned
 from .scene import Distribution, Scene
 

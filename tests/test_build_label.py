@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerneldoctor.probes.build_label import BuildLabel, parse_build_label
+from kerneldoctor.build_label import BuildLabel, parse_build_label
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ..values import dataclass
+from .values import dataclass
 
 _CUDA = re.compile(r"(?<![a-z])cu(?:da)?_?(\d{2,4})(?!\d)")
 _TORCH = re.compile(r"(?:torch|pt)_?v?(\d+)[._](\d+)")
