@@ -6,14 +6,17 @@ No parsing of arguments and no printing here; expected trouble is a Kerneldoctor
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .api import usual_kernels
 from .environment import Environment
 from .errors import HubError, UndeterminedError, UsageError
 from .hub.answer import Answer, find_pin
+from .hub.details import Wanted, search_for, unread_notes, with_details
 from .hub.listing import Listing
 from .hub.naming import Meaning, meaning
 from .hub.reference import Kind, Reference, parse_reference
@@ -23,6 +26,9 @@ from .values import dataclass
 
 if TYPE_CHECKING:
     from .engine.case import Tables, Workload
+    from .engine.model import Rule
+    from .hub.candidates import Candidates
+    from .hub.find_env import Option
     from .report.redact import Identity
 
 Progress = Callable[[str], None]
@@ -65,7 +71,6 @@ def variants(
     Raises UsageError for a name that is none, or that the Hub does not know; UndeterminedError where nobody could say.
     """
     from .engine.loading import all_rules, shipped_tables
-    from .hub.candidates import candidates
 
     parsed = parse_reference(reference)
     if parsed.kind is Kind.BUILTIN:
@@ -73,28 +78,90 @@ def variants(
     tables = shipped_tables()
     environment, notes = apply(environment, changes, tables)
     known_rules = all_rules(tuple(Path(folder) for folder in rules))
-    meant = meaning(parsed, environment, tables)
-    repo, asked = _subject(parsed, meant)
-    listing = _listing(repo, asked, environment, tables, asking)
-    judged = candidates(listing, environment, tables, known_rules, workload)
-    options = None
-    if find_env:
+    return _Inquiry(environment, tables, known_rules, workload, asking).answer(parsed, find_env, notes)
+
+
+class _Inquiry:
+    """One call of `variants`, for one Environment."""
+
+    def __init__(
+        self, environment: Environment, tables: Tables, rules: tuple[Rule, ...], workload: Workload | None,
+        asking: Asking,
+    ) -> None:  # fmt: skip
+        from .hub.candidates import Judge
+
+        self._environment, self._tables, self._rules = environment, tables, rules
+        self._workload, self._asking = workload, asking
+        self._judge = Judge(environment, tables, rules, workload)
+        self._end = time.monotonic() + asking.timeout
+
+    def answer(self, parsed: Reference, find_env: bool, notes: tuple[str, ...]) -> Answer:
+        """The listing, judged twice: by its names first, then with what the builds to be loaded say of themselves."""
+        meant = meaning(parsed, self._environment, self._tables)
+        repo, asked = _subject(parsed, meant)
+        listing = _listing(repo, asked, self._environment, self._tables, self._asking)
+        judged = self._judge.judge(listing)
+        told = self._told(listing, _to_be_loaded(judged, asked))
+        if told is not listing:
+            judged = self._judge.judge(told)
+        options = None
+        if find_env:
+            version = asked if parsed.revision or parsed.kind is Kind.FLASH_ATTENTION else ""
+            options = self._options(told, version) or (() if parsed.revision else self._options(told, ""))
+        return Answer(
+            meaning=meant,
+            candidates=judged,
+            environment=self._environment,
+            asked=asked,
+            by_default=bool(asked) and parsed.revision is None,
+            pin=find_pin(judged, self._tables, asked if parsed.revision else ""),
+            options=options,
+            notes=(*notes, *listing.notes, *unread_notes(judged)),
+        )
+
+    def _told(self, listing: Listing, wanted: Iterable[Wanted]) -> Listing:
+        """The listing with what the wanted builds say of themselves; asks the Hub where the listing came from there."""
+        search = search_for(self._environment, repo_type_of(self._environment, self._tables))
+        if listing.source == "live":
+            seconds = self._end - time.monotonic()
+            search = replace(search, asks=True, seconds=seconds, progress=self._asking.progress)
+        return with_details(listing, wanted, search)
+
+    def _options(self, listing: Listing, version: str) -> tuple[Option, ...]:
+        """What would help. Builds that are in doubt are asked what they are before they are offered."""
         from .hub.find_env import find_environments
 
-        version = asked if parsed.revision or parsed.kind is Kind.FLASH_ATTENTION else ""
-        options = find_environments(listing, environment, tables, known_rules, workload, version)
-        if not options and not parsed.revision:
-            options = find_environments(listing, environment, tables, known_rules, workload)
-    return Answer(
-        meaning=meant,
-        candidates=judged,
-        environment=environment,
-        asked=asked,
-        by_default=bool(asked) and parsed.revision is None,
-        pin=find_pin(judged, tables, asked if parsed.revision else ""),
-        options=options,
-        notes=(*notes, *listing.notes),
-    )
+        def find(found: Listing) -> tuple[Option, ...]:
+            return find_environments(found, self._environment, self._tables, self._rules, self._workload, version)
+
+        options = find(listing)
+        doubtful = [(option.version, option.build) for option in options if not option.usable]
+        told = self._told(listing, doubtful)
+        return options if told is listing else find(told)
+
+
+def _to_be_loaded(judged: Candidates, asked: str) -> list[Wanted]:
+    """The build that each version would load, that of the version asked for first."""
+    first = judged.version(asked) if asked else None
+    versions = sorted(judged.versions, key=lambda version: version is not first)
+    return [(v.version.name, v.preferred.build.name) for v in versions if v.preferred is not None]
+
+
+def workload_of(
+    training: bool | None = None,
+    heads: int | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    dtype: str | None = None,
+) -> Workload:
+    """What a kernel is wanted for, as rules read it; None leaves a thing open. kv_heads: by default as many as heads."""
+    from .engine.case import Workload
+    from .environment import known
+
+    kv_heads = heads if kv_heads is None else kv_heads
+    values = {"backward": training, "q_heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "dtype": dtype}
+    facts: dict[str, Any] = {name: known(value, "option") for name, value in values.items() if value is not None}
+    return Workload(**facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,22 +249,26 @@ def _subject(reference: Reference, meant: Meaning) -> tuple[str, str]:
 
 
 def _listing(repo: str, asked: str, environment: Environment, tables: Tables, asking: Asking) -> Listing:
-    from dataclasses import replace
-
-    from .engine.case import Case
     from .hub.live import Question
     from .hub.sources import find_listing
 
     prefer: Prefer = asking.source
     notes: tuple[str, ...] = ()
-    repo_type = Case(environment, tables).fact("kernels.repo_type").value or "kernel"
+    repo_type = repo_type_of(environment, tables)
     if repo_type == "model" and prefer in ("auto", "live"):
         release = environment.fact("packages.kernels.version").value
         prefer = "index"
         notes = (f"the Hub was not asked: kernels {release} reads repositories of type model, which it no longer has",)
     question = Question(repo, _other_revision(asked), asking.timeout, asking.progress)
-    found = find_listing(question, environment, prefer, str(repo_type))
+    found = find_listing(question, environment, prefer, repo_type)
     return replace(found, notes=(*notes, *found.notes)) if notes else found
+
+
+def repo_type_of(environment: Environment, tables: Tables) -> str:
+    """Which type of repository the installed kernels release reads."""
+    from .engine.case import Case
+
+    return str(Case(environment, tables).fact("kernels.repo_type").value or "kernel")
 
 
 def _other_revision(asked: str) -> str:

@@ -52,15 +52,33 @@ def _machine(command: Command) -> Command:
     return command
 
 
+def _workload(command: Command) -> Command:
+    """What the kernel is for, in the words of `try`: settles the known faults that hang on it."""
+    for option in reversed(
+        (
+            click.option("--training/--inference", default=None, help="Whether a backward pass is wanted."),
+            click.option("--heads", type=click.IntRange(1, 1024), help="Query heads of the workload."),
+            click.option(
+                "--kv-heads", type=click.IntRange(1, 1024), help="Key and value heads; as many as query heads."
+            ),
+            click.option("--head-dim", type=click.IntRange(1, 1024), help="Of the workload."),
+            click.option("--dtype", type=click.Choice(["bfloat16", "float16"]), help="Of the workload."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.argument("reference")
-@click.option("--all", "show_all", is_flag=True, help="Also list the builds for other platforms.")
+@click.option("--all", "--verbose", "-v", "show_all", is_flag=True, help="List every build, also for other platforms.")
 @click.option(
     "--source", type=click.Choice(["auto", "live", "cache", "index"]), default="auto", show_default=True,
     help="Where the listing comes from; auto asks the Hub and falls back to the index.",
 )  # fmt: skip
 @_TIMEOUT
 @click.option("--find-env", is_flag=True, help="Find the smallest changes that would give a usable build.")
+@_workload
 @_RULES
 @_machine
 def variants(
@@ -74,8 +92,17 @@ def variants(
 ) -> int:
     """Show the builds of a kernel: which would load here, why not the others, and what to pin.
 
-    REFERENCE is owner/name[@revision], flash_attention_2, or a page of the Hub. Exit code 0: there is a usable build;
-    1: there is none; 3: that cannot be told.
+    REFERENCE is owner/name[@revision], flash_attention_2, or a page of the Hub. Nothing is run: `kerneldoctor try` does
+    that.
+
+    \b
+    Exit code 0: the version asked for (any, where none was) has a build that would
+       load. A known fault that hangs on what the kernel is for is named, and counts
+       once --training, --heads, ... decide it.
+    1: it has no such build, or it would load one that is known to fail here.
+    2: wrong use, or a repository or revision that the Hub says is not there.
+    3: that cannot be told: a fact, the whole listing or the metadata of the build is
+       missing.
     """
     from . import api_hub
     from .report.variants import to_json
@@ -85,6 +112,9 @@ def variants(
     answer = api_hub.variants(
         reference, environment=environment, changes=_changes(options), find_env=find_env, rules=folders,
         asking=api_hub.Asking(source, timeout, _progress),  # type: ignore[arg-type]
+        workload=api_hub.workload_of(
+            options["training"], options["heads"], options["kv_heads"], options["head_dim"], options["dtype"]
+        ),
     )  # fmt: skip
     code = {True: 0, False: 1, None: 3}[answer.usable]
     _deliver(options, identity, lambda: to_json(answer), lambda page: render(answer, page, show_all))
@@ -97,8 +127,14 @@ def variants(
 def resolve(name: str, **options: Any) -> int:
     """Say what a kernel's name means for the installed transformers, step by step.
 
-    NAME is flash_attention_2, owner/name[@revision], or a page of the Hub. Exit code 0: it means something that can be
-    loaded; 1: transformers would raise; 3: that cannot be told.
+    NAME is flash_attention_2, owner/name[@revision], or a page of the Hub. Whether there is a build for this machine is
+    the question of `kerneldoctor variants`.
+
+    \b
+    Exit code 0: transformers would go and load what it means.
+    1: transformers would raise.
+    2: wrong use.
+    3: that cannot be told: no transformers is installed, or a fact is missing.
     """
     from . import api_hub
     from .report.naming import render, to_json

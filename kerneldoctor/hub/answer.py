@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A version that works here, as the text to type."""
+    """A version that nothing speaks against here, as the text to type."""
 
     version: str  # "v3"
     revision: str  # the commit, or the branch where the listing names no whole commit
     build: str
     attention: bool | None  # called through attn_implementation; None: not known
+    trusted: bool | None = None  # its publisher, by the Hub; False: kernels must be told to trust it
 
     @property
     def is_commit(self) -> bool:
@@ -51,7 +52,10 @@ class Answer:
 
     @property
     def usable(self) -> bool | None:
-        """Whether what was asked for works here: that version, or any where only a repository was named."""
+        """Whether what was asked for would load: that version, or any where only a repository was named.
+
+        Nothing was run for it, and a known fault that hangs on a workload which was not given does not count.
+        """
         if self.asked and not (self.by_default and self.meaning.reference.kind is Kind.KERNEL):
             return self.version.usable if self.version is not None else None
         return self.candidates.usable
@@ -61,11 +65,11 @@ def best_version(candidates: Candidates, asked: str = "") -> VersionCandidates |
     """The version to pin: without known faults before with, the asked one first, then the newest."""
     usable = [v for v in candidates.versions if v.usable and v.preferred is not None]
     wanted = candidates.version(asked) if asked else None
-    return min(usable, key=lambda v: (_has_faults(v), v is not wanted), default=None)
+    return min(usable, key=lambda v: (v.has_known_error, v is not wanted), default=None)
 
 
 def find_pin(candidates: Candidates, tables: Tables, asked: str = "") -> Pin | None:
-    """The pin that an answer recommends, or None where nothing is known to work."""
+    """The pin that an answer recommends, or None where no build is known to be usable."""
     version = best_version(candidates, asked)
     chosen = version.preferred if version is not None else None
     if version is None or chosen is None:
@@ -77,9 +81,5 @@ def find_pin(candidates: Candidates, tables: Tables, asked: str = "") -> Pin | N
         revision=commit if len(commit) == 40 else version.version.name,
         build=chosen.build.name,
         attention=None if row is None else row["contract"] == "attention",
+        trusted=candidates.listing.trusted.value,
     )
-
-
-def _has_faults(version: VersionCandidates) -> bool:
-    chosen = version.preferred
-    return chosen is not None and any(issue.severity == "error" for issue in chosen.issues)

@@ -7,9 +7,9 @@ Known faults of single builds are rules, see issues.py.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..archs import supports_gpu
 from ..engine.case import Case, Kernel, Row
@@ -18,7 +18,8 @@ from ..engine.facts.driver import gpu_capability, visible_nvidia_gpus
 from ..engine.model import Certainty
 from ..environment import Fact, Gpu
 from .acceptance import Missing
-from .listing import Version
+from .listing import Build, Version
+from .metadata import METADATA, Metadata
 from .variant import Variant
 
 # The builder links every Linux build against this glibc or older (manylinux_2_28):
@@ -30,6 +31,7 @@ TORCH_WITH_GLIBC = ">=2.7"
 # metadata.json has carried the name, which kernels demands from 0.14.0 on, since the uploads of May 2026:
 # https://github.com/huggingface/kernels-community/issues/945
 FIRST_READABLE = "2026-05"
+_AMD = re.compile(r"gfx[0-9a-f]{3,5}", re.ASCII)
 
 
 class VerdictCode(enum.Enum):
@@ -39,6 +41,8 @@ class VerdictCode(enum.Enum):
     NO_GPU_CODE = "no_gpu_code"  # wanted: the GPU's capability; found: the architectures in the build
     DRIVER_TOO_OLD = "driver_too_old"  # wanted: CUDA of torch; found: CUDA that the driver offers
     METADATA_UNREADABLE = "metadata_unreadable"  # wanted: date of the first readable uploads; found: date of this one
+    METADATA_INCOMPLETE = "metadata_incomplete"  # wanted: the fields that it lacks; found: the kernels release
+    METADATA_MISSING = "metadata_missing"  # found: the kernels release
     PYTHON_DEPENDS_MISSING = "python_depends_missing"  # wanted: the distributions
     LIBC_TOO_OLD = "libc_too_old"
     KERNELS_TOO_OLD = "kernels_too_old"  # wanted: the build's own minimum
@@ -75,12 +79,12 @@ class Machine:
     kernels: Row  # what the kernels release does
     _gpus: list[tuple[Gpu, Fact[str]]] | None = field(default=None, init=False)
 
-    def beyond(self, version: Version, variant: Variant, kernel: Kernel, row: Row | None) -> Beyond:
+    def beyond(self, version: Version, build: Build, variant: Variant, kernel: Kernel, row: Row | None) -> Beyond:
         """The verdicts on one build and the facts that further ones would need."""
         found = (
             *self._gpu(variant, kernel, row),
             *self._libc(variant),
-            *self._metadata(version, row),
+            *self._metadata(version, build, row),
             *self._depends(kernel),
             *self._minimum(kernel),
         )
@@ -91,7 +95,7 @@ class Machine:
 
     def _gpu(self, variant: Variant, kernel: Kernel, row: Row | None) -> Iterator[Finding]:
         if variant.backend == "rocm" and not kernel.archs.is_absent:
-            yield Missing("gpus", "the architecture of AMD GPUs is not looked at")
+            yield from self._amd_code(kernel)
         if variant.backend != "cuda":
             return
         listed = visible_nvidia_gpus(self.case)
@@ -136,6 +140,19 @@ class Machine:
                     kernel.archs.note,
                 )
 
+    def _amd_code(self, kernel: Kernel) -> Iterator[Finding]:
+        """As for CUDA, where the architecture of the GPUs is known: --gpu names it, no probe does."""
+        gpus = [gpu for gpu in self.case.environment.gpus.value or () if gpu.vendor.value == "amd"]
+        if not kernel.archs.is_known:
+            yield Missing("kernel.archs", kernel.archs.note)
+        elif not gpus or not all(_AMD.fullmatch(str(gpu.name.value)) for gpu in gpus):
+            yield Missing("gpus", "the architecture of AMD GPUs is not looked at")
+        for gpu in gpus if kernel.archs.is_known else ():
+            name, archs = str(gpu.name.value), kernel.archs.value or ()
+            if supports_gpu(archs, name) is False:
+                code = VerdictCode.NO_GPU_CODE
+                yield Verdict(code, "confirmed", name, ", ".join(archs), name, kernel.archs.note)
+
     def _capabilities(self) -> list[tuple[Gpu, Fact[str]]]:
         if self._gpus is None:
             seen: dict[object, tuple[Gpu, Fact[str]]] = {}
@@ -156,8 +173,17 @@ class Machine:
         elif not version.is_known and not (torch.is_known and in_range(torch.value, TORCH_WITH_GLIBC)):
             yield Missing("system.libc_version", version.note)
 
-    def _metadata(self, version: Version, row: Row | None) -> Iterator[Finding]:
+    def _metadata(self, version: Version, build: Build, row: Row | None) -> Iterator[Finding]:
         if not self.kernels.get("metadata_required", False):
+            return
+        said: Metadata | None = build.metadata.value
+        if said is not None:
+            if said.lacks:
+                code, here = VerdictCode.METADATA_INCOMPLETE, str(self.kernels["version"])
+                yield Verdict(code, "confirmed", ", ".join(said.lacks), here, basis=build.metadata.note)
+            return
+        if build.metadata.is_absent:
+            yield Verdict(VerdictCode.METADATA_MISSING, "confirmed", METADATA, str(self.kernels["version"]))
             return
         code, wanted = VerdictCode.METADATA_UNREADABLE, f"uploads from {FIRST_READABLE} on"
         if version.how in ("observed", "derived", "partial") and version.as_of and version.as_of < FIRST_READABLE:
@@ -167,17 +193,17 @@ class Machine:
             yield Verdict(code, "possible", wanted, str(row["last"]), basis=basis)
 
     def _depends(self, kernel: Kernel) -> Iterator[Finding]:
+        if kernel.python_depends.is_absent:
+            return
         if kernel.python_depends.is_unknown:
             yield Missing("kernel.python_depends", kernel.python_depends.note)
-        names = kernel.python_depends.value or ()
-        versions: dict[str, Fact[Any]] = {name: self.case.fact(f"packages.{name}.version") for name in names}
-        lacking = [name for name, version in versions.items() if version.is_absent]
-        if lacking:
-            code = VerdictCode.PYTHON_DEPENDS_MISSING
-            yield Verdict(code, "confirmed", " ".join(lacking), "none", basis=kernel.python_depends.note)
-        for name, version in versions.items():
-            if version.is_unknown:
-                yield Missing(f"packages.{name}.version", version.note)
+            return
+        missing = Case(self.case.environment, self.case.tables, kernel).fact("kernel.missing_python_depends")
+        if missing.is_known:
+            code, names = VerdictCode.PYTHON_DEPENDS_MISSING, " ".join(missing.value or ())
+            yield Verdict(code, "confirmed", names, "none", basis=kernel.python_depends.note)
+        elif missing.is_unknown:
+            yield Missing("packages", missing.note)
 
     def _minimum(self, kernel: Kernel) -> Iterator[Finding]:
         """Unknown for most builds; only what was read from metadata counts, and only where the release enforces it."""

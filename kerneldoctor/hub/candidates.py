@@ -19,6 +19,7 @@ from .eras import NEWEST_KNOWN, Rules
 from .issues import Faults, KnownIssue
 from .kernel_facts import kernel_facts, kernel_row
 from .listing import Build, Listing, Version
+from .metadata import Metadata
 from .resolve import Resolution, resolve
 from .sources import cached_snapshots, loads_offline
 from .system import describe
@@ -67,8 +68,13 @@ class VersionCandidates:
         return next((c for c in self.candidates if c.preferred), None)
 
     @property
+    def has_known_error(self) -> bool:
+        """Whether an error is on record for the build that would be taken, be it for some workloads only."""
+        return self.preferred is not None and any(issue.severity == "error" for issue in self.preferred.issues)
+
+    @property
     def usable(self) -> bool | None:
-        """Whether this version works here. `kernels` takes the preferred build, so no other one counts."""
+        """Whether this version would load and run. `kernels` takes the preferred build, so no other one counts."""
         if self.preferred is not None:
             return self.preferred.usable
         whole = self.version.complete or self.version.how == "cache"
@@ -91,7 +97,7 @@ class Candidates:
 
     @property
     def usable(self) -> bool | None:
-        """Whether any version works here."""
+        """Whether any version would load and run here."""
         answers = {version.usable for version in self.versions}
         return True if True in answers else None if None in answers or not answers else False
 
@@ -123,6 +129,7 @@ class Judge:
         self._kernels, self._installed = kernels_release(case)
         self._machine = Machine(case, release_row(tables, self._kernels))
         self._faults = Faults(rules, case, workload)
+        self._rows: dict[tuple[str, int | None], Row | None] = {}
 
     def judge(self, listing: Listing) -> Candidates:
         """Judge one listing."""
@@ -134,7 +141,6 @@ class Judge:
         parsed = {build.name: parse_variant(build.name) for build in version.builds}
         resolution = resolve((v for v in parsed.values() if v is not None), self._system, self._kernels)
         outcomes = _outcomes(resolution)
-        row = kernel_row(listing.repo, version.number, self._tables)
         whole = version.complete or version.how == "cache"
         preferred = resolution.preferred.name if resolution.preferred is not None and whole else ""
         snapshots = self._snapshots(listing.repo, version)
@@ -142,21 +148,28 @@ class Judge:
         for build in version.builds:
             candidate = _resolved(build, parsed[build.name], outcomes, preferred, snapshots)
             if candidate.variant is not None and candidate.accepted is not False:
-                candidate = self._look_further(candidate, candidate.variant, listing, version, row)
+                candidate = self._look_further(candidate, candidate.variant, listing, version)
             judged.append(candidate)
         return VersionCandidates(version, tuple(judged), *self._offline(judged, version, snapshots))
 
-    def _look_further(
-        self, candidate: Candidate, variant: Variant, listing: Listing, version: Version, row: Row | None
-    ) -> Candidate:
-        kernel = kernel_facts(listing, version, candidate.build, variant, row)
-        beyond: Beyond = self._machine.beyond(version, variant, kernel, row)
+    def _look_further(self, candidate: Candidate, variant: Variant, listing: Listing, version: Version) -> Candidate:
+        build = candidate.build
+        said: Metadata | None = build.metadata.value
+        number = version.number if version.number is not None or said is None else said.version
+        row = self._row(listing.repo, number)
+        kernel = kernel_facts(listing, version, build, variant, row)
+        beyond: Beyond = self._machine.beyond(version, build, variant, kernel, row)
         return replace(
             candidate,
             missing=candidate.missing + beyond.missing,
             verdicts=beyond.verdicts,
             issues=self._faults.of_build(kernel, candidate.build),
         )
+
+    def _row(self, repo: str, number: int | None) -> Row | None:
+        if (repo, number) not in self._rows:
+            self._rows[repo, number] = kernel_row(repo, number, self._tables)
+        return self._rows[repo, number]
 
     def _snapshots(self, repo: str, version: Version) -> tuple[CachedKernel, ...] | None:
         """What is on disk of a version; None where the cache was not looked at."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from ..errors import HubError
+from ..errors import HubError, UsageError
 from .live import endpoint
 
 # As kernels does (`_BYTECODE_IGNORE_PATTERNS` of https://pypi.org/project/kernels/0.17.2/).
@@ -33,6 +34,10 @@ class BuildAddress:
     cache: str  # the folder in force for the kernels library
     repo_type: str = "kernel"
 
+    def path_of(self, name: str) -> str:
+        """A file of the build within the repository."""
+        return f"build/{self.build}/{name}"
+
     @property
     def folder(self) -> Path:
         """Where the build lies in the cache, whether it is there or not."""
@@ -40,17 +45,28 @@ class BuildAddress:
         return Path(self.cache, name, "snapshots", self.commit, "build", self.build)
 
 
+class FileMissingError(UsageError):
+    """The Hub answered, and the build has no such file."""
+
+
 def publisher_is_trusted(repo: str, timeout: float) -> bool:
     """Whether the Hub marks the publisher of a repository as trusted, as kernels asks from 0.14.1 on.
 
-    Raises HubError when it gives no answer; kernels then refuses to load as well.
+    An organisation that it does not know is none. Raises HubError when it gives no answer; kernels then refuses to
+    load as well.
     """
     publisher = repo.split("/")[0]
 
     def ask() -> bool:
         from huggingface_hub import HfApi
+        from huggingface_hub.errors import HfHubHTTPError
 
-        overview = HfApi(library_name="kerneldoctor").get_organization_overview(publisher)
+        try:
+            overview = HfApi(library_name="kerneldoctor").get_organization_overview(publisher)
+        except HfHubHTTPError as error:
+            if getattr(error.response, "status_code", None) == 404:
+                return False
+            raise
         # No typed field in huggingface_hub 2.4: the data class keeps keys that it does not know.
         return bool(getattr(overview, "trustedKernelPublisher", False))
 
@@ -73,7 +89,7 @@ def fetch_build(address: BuildAddress, timeout: float, progress: Callable[[str],
                 address.repo,
                 repo_type=address.repo_type,
                 revision=address.commit,
-                allow_patterns=[f"build/{address.build}/*"],
+                allow_patterns=[address.path_of("*")],
                 ignore_patterns=list(_NOT_FETCHED),
                 cache_dir=address.cache,
                 library_name="kerneldoctor",
@@ -82,6 +98,44 @@ def fetch_build(address: BuildAddress, timeout: float, progress: Callable[[str],
 
     _within(timeout, ask, f"{address.repo} at {address.commit[:12]}")
     return address.folder
+
+
+def fetch_file(address: BuildAddress, name: str, timeout: float) -> bytes:
+    """The content of one small file of a build, kept in the cache that the address names, if that can be written.
+
+    Raises FileMissingError on the Hub's word, HubError when it gives none within the time.
+    """
+
+    def ask() -> bytes | None:
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+            path, revision = address.path_of(name), address.commit
+            cache = address.cache if _is_writable(address.cache) else scratch
+            try:
+                found = hf_hub_download(
+                    address.repo, path, repo_type=address.repo_type, revision=revision, cache_dir=cache,
+                    library_name="kerneldoctor",
+                )  # fmt: skip
+            except LocalEntryNotFoundError as error:  # an EntryNotFoundError by kind, but of a Hub that gave no answer
+                raise error.__cause__ if isinstance(error.__cause__, Exception) else error from None
+            except EntryNotFoundError:
+                return None
+            return Path(found).read_bytes()
+
+    content = _within(timeout, ask, f"{name} of {address.build}")
+    if content is None:
+        raise FileMissingError(f"{address.repo}@{address.commit[:10]} has no {address.path_of(name)}")
+    return content
+
+
+def _is_writable(folder: str) -> bool:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
 
 
 def is_commit(text: str) -> bool:
@@ -105,6 +159,6 @@ def _within(timeout: float, ask: Callable[[], T], what: str) -> T:
     if box:
         return box[0]
     if not trouble:
-        raise HubError(f"{endpoint()} did not give {what} within {timeout:g} s")
+        raise HubError(f"{endpoint()} did not give {what} within {timeout:.3g} s")
     text = (str(trouble[0]).strip().splitlines() or [""])[0][:200]
     raise HubError(f"{endpoint()} did not give {what}: {type(trouble[0]).__name__}: {text}")

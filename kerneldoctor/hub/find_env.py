@@ -116,7 +116,7 @@ class _Search:
         judged = Judge(environment, self._tables, self._rules, self._workload).judge(self._listing)
         wanted = judged.version(self._wanted) if self._wanted else None
         versions = judged.versions if not self._wanted else (wanted,) if wanted is not None else ()
-        return sorted(versions, key=_has_faults)
+        return sorted(versions, key=lambda version: version.has_known_error)
 
     def _option(
         self, pair: StackMove, torch: TorchMove | None, version: VersionCandidates, depends: str
@@ -157,11 +157,6 @@ class _Search:
     def _rebuild(self) -> tuple[str, ...]:
         listed = self._environment.extensions.value or ()
         return tuple(sorted({str(e.distribution.value) for e in listed if e.distribution.is_known}))
-
-
-def _has_faults(version: VersionCandidates) -> bool:
-    chosen = version.preferred
-    return chosen is not None and any(issue.severity == "error" for issue in chosen.issues)
 
 
 def _packages(option: Option) -> frozenset[str]:

@@ -34,8 +34,13 @@ def index_path() -> Path:
 
 def own_index_path() -> Path:
     """Where `index refresh` writes: the shipped file may be read-only, and an upgrade would overwrite it."""
+    return own_folder() / "hub_index.json"
+
+
+def own_folder() -> Path:
+    """The folder of this user for what we keep."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "kerneldoctor" / "hub_index.json"
+    return Path(base) / "kerneldoctor"
 
 
 @functools.cache

@@ -1,7 +1,8 @@
 """The facts about one listed build, as rules read them; judges nothing.
 
-They come from the name of the build, from its listing, and from the table hub_kernels (what the sources of a kernel
-say of its dependencies and GPU code). What none of these says is unknown, with the reason.
+They come from the name of the build, from its listing, from its metadata.json where that was read, and else from the
+table hub_kernels (what the sources of a kernel say of its dependencies and GPU code). What none of these says is
+unknown, with the reason.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 from ..engine.case import Kernel, Row, Tables
 from ..environment import Fact, absent, known, unknown
 from .default_archs import default_archs
-from .listing import Build, Listing, Version
+from .listing import TRUSTED, Build, Listing, Version
+from .metadata import CONTENT, METADATA, Metadata
 from .variant import Framework, Variant
 
 _FRAMEWORKS = {
@@ -20,7 +22,6 @@ _FRAMEWORKS = {
     Framework.TVM_FFI: "tvm-ffi",
     Framework.NOARCH: "torch-noarch",
 }
-TRUSTED = "kernels-community"  # the Hub marks more publishers; of this one kernels itself says so
 _WITH_GPU_CODE = ("cuda", "rocm")
 
 
@@ -33,13 +34,11 @@ def kernel_row(repo: str, version: int | None, tables: Tables) -> Row | None:
 def kernel_facts(listing: Listing, version: Version, build: Build, variant: Variant, row: Row | None) -> Kernel:
     """The build as the subject of a question to the rules."""
     listed = f"{listing.source} listing of {version.as_of}" if version.as_of else f"{listing.source} listing"
-    of_build = _OfBuild(listing, version, variant, row)
+    of_build = _OfBuild(listing, version, build, variant, row)
     cuda = variant.backend_version if variant.backend == "cuda" else None
     return Kernel(
         repo=known(listing.repo, listed),
-        version=unknown(f"{version.name} is no numbered version")
-        if version.number is None
-        else known(version.number, listed),
+        version=_number(version, build, listed),
         revision=known(version.name, listed),
         commit=_commit(version, listed),
         variant=known(build.name, listed),
@@ -49,23 +48,31 @@ def kernel_facts(listing: Listing, version: Version, build: Build, variant: Vari
         build_id=known(build.build_id, build.build_id_note) if build.build_id else unknown("no listing of its files"),
         archs=of_build.archs(),
         python_depends=of_build.depends(),
-        minver=unknown("metadata.json was not read"),
-        trusted_publisher=_trusted(listing.repo),
+        minver=of_build.minver(),
+        trusted_publisher=_trusted(listing),
     )
 
 
 class _OfBuild:
-    """The facts that rest on the table hub_kernels."""
+    """The facts that rest on what the build says of itself, or else on the table hub_kernels."""
 
-    def __init__(self, listing: Listing, version: Version, variant: Variant, row: Row | None) -> None:
+    def __init__(self, listing: Listing, version: Version, build: Build, variant: Variant, row: Row | None) -> None:
         self._variant, self._row = variant, row
-        self._unknown = unknown(f"nothing is known here of the sources of {listing.repo} {version.name}")
+        said: Metadata | None = build.metadata.value
+        self._said = said if said is not None and CONTENT not in said.lacks else None
+        no_sources = f"nothing is known here of the sources of {listing.repo} {version.name}"
+        self._unknown = unknown(f"{build.metadata.note}, and {no_sources}" if self._said is None else no_sources)
+        self._unread = build.metadata.note
         self._source = f"derived from the sources of {listing.repo} {version.name}"
 
     def archs(self) -> Fact[Any]:
         """Architectures of a compiled build; absent where there is no GPU code to have any."""
+        if self._said is not None and self._said.archs:
+            return known(self._said.archs, METADATA)
         if self._variant.is_noarch or self._variant.backend not in _WITH_GPU_CODE:
             return absent("a build without compiled GPU code")
+        if self._row is None and self._said is not None:
+            return unknown(f"its {METADATA} names no GPU architectures")
         if self._row is None:
             return self._unknown
         lists = self._row.get("archs", {})
@@ -79,11 +86,29 @@ class _OfBuild:
 
     def depends(self) -> Fact[Any]:
         """Python distributions that the build cannot be loaded without."""
+        if self._said is not None and "python-depends" not in self._said.lacks:
+            return known(self._said.python_depends, METADATA) if self._said.python_depends else absent(METADATA)
         if self._row is None:
             return self._unknown
         by_backend = self._row.get("depends_by_backend", {})
         names = (*self._row.get("depends", ()), *by_backend.get(self._variant.backend, ()))
         return known(names, self._source) if names else absent(self._source)
+
+    def minver(self) -> Fact[Any]:
+        """The oldest kernels release that the build asks for; absent where it asks for none."""
+        if self._said is None:
+            return unknown(self._unread)
+        return known(self._said.minver, METADATA) if self._said.minver else absent(METADATA)
+
+
+def _number(version: Version, build: Build, listed: str) -> Fact[Any]:
+    """The version number: that of a branch, else the one in the metadata of a build of a commit, tag or main."""
+    if version.number is not None:
+        return known(version.number, listed)
+    said: Metadata | None = build.metadata.value
+    if said is not None and said.version is not None:
+        return known(said.version, METADATA)
+    return unknown(f"{version.name} is no numbered version")
 
 
 def _commit(version: Version, listed: str) -> Fact[Any]:
@@ -92,7 +117,5 @@ def _commit(version: Version, listed: str) -> Fact[Any]:
     return unknown(f"only {version.commit} was seen of it" if version.commit else "the listing names no commit")
 
 
-def _trusted(repo: str) -> Fact[Any]:
-    if repo.startswith(f"{TRUSTED}/"):
-        return known(True, "publisher")
-    return unknown("whether the Hub marks this publisher as trusted was not asked")
+def _trusted(listing: Listing) -> Fact[bool]:
+    return known(True, "publisher") if listing.repo.startswith(f"{TRUSTED}/") else listing.trusted

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from ..environment import Fact, unknown
 
 Source = Literal["live", "cache", "index"]
 How = Literal["live", "cache", "observed", "derived", "partial"]
+
+NOT_READ: Fact[Any] = unknown("metadata.json was not read")
+NOT_ASKED: Fact[Any] = unknown("whether the Hub marks this publisher as trusted was not asked")
+TRUSTED = "kernels-community"  # the Hub marks more publishers; of this one kernels itself says so
 
 _VERSION = re.compile(r"v(\d+)", re.ASCII)
 # `_flash_attn2_cuda_48628c8.abi3.so`, `_relu_cpu_1a2b3c4_dirty.so`: the builder ends the name with its source commit.
@@ -24,6 +30,7 @@ class Build:
     build_id: str = ""  # suffix of the compiled file; "" where no listing of the folder was seen
     build_id_note: str = ""  # where and when that was seen
     build_id_elsewhere: bool = False  # it was seen in another commit than the listed one, or in one that is not known
+    metadata: Fact[Any] = NOT_READ  # a Metadata, what the build says of itself; absent: it has no metadata.json
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,7 @@ class Listing:
     as_of: str
     versions: tuple[Version, ...]  # newest version first, then other revisions by name
     notes: tuple[str, ...] = ()
+    trusted: Fact[bool] = NOT_ASKED
 
     def version(self, name: str) -> Version | None:
         """The version of that branch, tag or commit (a prefix of a commit counts from seven digits on)."""

@@ -1,4 +1,4 @@
-"""The live Hub's listing of a kernel repository, through huggingface_hub. The only module that asks the network.
+"""The live Hub's listing of a kernel repository, through huggingface_hub. Beside it only download.py asks.
 
 Every question ends within its time limit, whatever the server does: huggingface_hub retries and waits on its own, so
 the questions run in a thread that is left behind when the time is up.
@@ -11,12 +11,14 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ..environment import Fact, absent, unknown
 from ..errors import HubError, UsageError
-from .listing import Build, Listing, Version, build_id, in_order
+from .listing import NOT_READ, Build, Listing, Version, build_id, in_order
+from .metadata import METADATA, SIZE_LIMIT
 
 TIMEOUT = 20.0  # seconds for one listing
 ATTEMPTS = 4
@@ -95,6 +97,7 @@ class _Retries(logging.Filter):
 
 
 def _ask(question: Question, end: float) -> Listing:
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when huggingface_hub is imported
     from huggingface_hub import HfApi
 
     api = HfApi(library_name="kerneldoctor")
@@ -123,21 +126,34 @@ def _version(api: Any, name: str, commit: str, today: str, end: float, question:
         entries = _patiently(look, end, question)
     except EntryNotFoundError:
         return Version(name, _full(commit), (), "live", today, True, "this revision has no build folder")
-    return Version(name, _full(commit), _builds(entry.path for entry in entries), "live", today, True)
+    sizes = {entry.path: getattr(entry, "size", 0) for entry in entries}  # folders have none
+    return Version(name, _full(commit), _builds(sizes), "live", today, True)
 
 
 def _full(commit: str) -> str:
     return commit if len(commit) == 40 and not set(commit) - set("0123456789abcdef") else ""
 
 
-def _builds(paths: Iterable[str]) -> tuple[Build, ...]:
+def _builds(sizes: Mapping[str, int]) -> tuple[Build, ...]:
+    """The build folders of a tree, from the size of each of its files (bytes) by path."""
     ids: dict[str, str] = {}
-    for path in paths:
+    for path in sizes:
         parts = path.split("/")
         if len(parts) >= 2 and parts[0] == "build":
             found = build_id(path) if len(parts) > 2 else ""
             ids[parts[1]] = ids.get(parts[1]) or found
-    return tuple(Build(name, found, "live" if found else "") for name, found in sorted(ids.items()))
+    return tuple(
+        Build(name, found, "live" if found else "", metadata=_metadata_of(sizes.get(f"build/{name}/{METADATA}")))
+        for name, found in sorted(ids.items())
+    )
+
+
+def _metadata_of(size: int | None) -> Fact[Any]:
+    if size is None:
+        return absent("live listing")
+    if size > SIZE_LIMIT:
+        return unknown(f"{METADATA} of {size} bytes was not fetched")
+    return NOT_READ
 
 
 def _patiently(ask: Callable[[], T], end: float, question: Question) -> T:

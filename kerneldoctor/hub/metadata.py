@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ..values import dataclass
+from .listing import build_id
 
 METADATA = "metadata.json"
+CONTENT = "content"  # what a file lacks of which nothing can be read
 SIZE_LIMIT = 4 * 1024 * 1024  # bytes; a digest of a thousand files has a tenth of it
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*[a-z0-9]", re.ASCII)
@@ -40,7 +42,14 @@ class Metadata:
     archs: tuple[str, ...] = ()
     algorithm: str = ""  # of the digest, "" where there is none
     digest: Mapping[str, str] | None = None
-    lacks: tuple[str, ...] = ()  # fields that `kernels` asks for and that are not there, or not of their form
+    lacks: tuple[
+        str, ...
+    ] = ()  # CONTENT, or fields that `kernels` asks for and that are not there, or not of their form
+
+    @property
+    def build_id(self) -> str:
+        """The builder's source commit at the end of the id, or ""."""
+        return build_id(f"{self.id}.abi3.so")
 
 
 def read_metadata(folder: Path) -> Metadata:

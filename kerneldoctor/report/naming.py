@@ -58,14 +58,14 @@ def conclusion(meaning: Meaning) -> str:
             instead = f"; without the package it would be {meaning.name}" if meaning.repo else ""
             return f"{name} is the installed package{instead}"
         case "hub":
-            return f"{name} loads {meaning.name} from the Hub"
+            return f"{name} would load {meaning.name} from the Hub"
         case "named":
-            return f"{name} loads {meaning.name}" if meaning.revision else f"{name}: which version is not known"
+            return f"{name} would load {meaning.name}" if meaning.revision else f"{name}: which version is not known"
         case "none":
             instead = f"; with an accepted kernels it would be {meaning.name}" if meaning.repo else ""
             return f"{name} cannot be loaded here{instead}"
         case _:
-            return f"what {name} loads cannot be told"
+            return f"what {name} would load cannot be told"
 
 
 def to_json(meaning: Meaning, notes: tuple[str, ...] = ()) -> dict[str, Any]:

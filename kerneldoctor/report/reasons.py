@@ -8,6 +8,7 @@ from ..hub.acceptance import Missing, Reason, ReasonCode
 from ..hub.beyond import Verdict, VerdictCode
 from ..hub.candidates import Candidate
 from ..hub.issues import KnownIssue
+from .text import listing
 
 _REASONS: Mapping[ReasonCode, str] = {
     ReasonCode.NAME_NOT_READ: "read by kernels {wanted} and newer, not by {found}",
@@ -36,6 +37,10 @@ _VERDICTS: Mapping[VerdictCode, Callable[[Verdict], str]] = {
         if v.certainty == "confirmed"
         else f"this kernels release may not read its metadata: last changed {v.found}, readable are {v.wanted}"
     ),
+    VerdictCode.METADATA_INCOMPLETE: lambda v: (
+        f"its metadata.json has no usable {listing(v.wanted.split(', '))}, which kernels {v.found} demands"
+    ),
+    VerdictCode.METADATA_MISSING: lambda v: f"it has no metadata.json, which kernels {v.found} demands",
     VerdictCode.PYTHON_DEPENDS_MISSING: lambda v: f"needs packages that are not installed: pip install {v.wanted}",
     VerdictCode.LIBC_TOO_OLD: lambda v: f"needs {v.wanted} or newer; here is {v.found}",
     VerdictCode.KERNELS_TOO_OLD: lambda v: f"needs kernels {v.wanted} or newer; here is {v.found}",

@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ..environment import Environment
+from ..environment import Environment, Fact
 from ..hub.acceptance import Reason, ReasonCode
 from ..hub.answer import Answer, Pin
 from ..hub.candidates import Candidate, VersionCandidates
+from .folding import merged
 from .naming import to_json as meaning_json
 from .reasons import ELSEWHERE, issue_text, missing_text, reason_text, verdict_text, why
 from .text import listing
@@ -60,12 +61,27 @@ def headline(answer: Answer) -> str:
         if answer.version is None:
             return f"{name}: the {answer.candidates.listing.source} does not list this revision"
         return f"{name} {version_sentence(answer.version, answer.environment)}"
-    usable = [v.version.name for v in answer.candidates.versions if v.usable]
+    usable = [v for v in answer.candidates.versions if v.usable]
     if usable:
-        return f"{repo}: {listing([short(name) for name in usable])} {'works' if len(usable) == 1 else 'work'} here"
+        return f"{repo}: {_loadable(usable)}"
     if not answer.candidates.versions:
         return f"{repo} has no versions"
-    return f"{repo}: {'no version is known to work' if answer.usable is None else 'no version works'} here"
+    return f"{repo}: no version {'is known to be usable' if answer.usable is None else 'is usable'} here"
+
+
+def _loadable(versions: list[VersionCandidates]) -> str:
+    """The versions that would load; those of which an error is on record apart, each with its rules."""
+    faults: dict[str, list[str]] = {}
+    for version in versions:
+        issues = version.preferred.issues if version.preferred is not None else ()
+        rules = ", ".join(issue.rule for issue in issues if issue.severity == "error")
+        faults.setdefault(rules, []).append(short(version.version.name))
+    clean = faults.pop("", [])
+    parts = [f"{listing(clean)} would load here (untested)"] if clean else []
+    would = "would load too" if clean else "would load here (untested)"
+    return "; ".join(
+        [*parts, *(f"{listing(names)} {would}, but with a known fault [{rules}]" for rules, names in faults.items())]
+    )
 
 
 def version_sentence(version: VersionCandidates, environment: Environment) -> str:
@@ -78,7 +94,7 @@ def version_sentence(version: VersionCandidates, environment: Environment) -> st
         return f"would take {name}, which is of no use here: {text}"
     if version.usable is None:
         return f"would take {name}; {text}"
-    return f"loads {name}" + (f", but: {text}" if text else "")
+    return f"would load {name} (untested)" + (f", but: {text}" if text else "")
 
 
 def pin_lines(pin: Pin, repo: str) -> tuple[str, ...]:
@@ -86,6 +102,7 @@ def pin_lines(pin: Pin, repo: str) -> tuple[str, ...]:
     comment = f"  # {pin.version}" if pin.is_commit else ""
     number = pin.version.removeprefix("v")
     where = f"version={number}" if not pin.is_commit and number.isdecimal() else f'revision="{pin.revision}"'
+    where += f', trust_remote_code=["{repo}"]' if pin.trusted is False else ""
     call = f'get_kernel("{repo}", {where}){comment}'
     if pin.attention is False:
         return (call,)
@@ -110,8 +127,9 @@ def machine_text(answer: Answer) -> str:
         parts.append(f"CUDA {facts['torch.cuda'].value}")
     parts.append(f"{facts['system.os'].value or 'unknown system'} {facts['system.machine'].value or ''}".strip())
     parts.append(_gpu_text(environment))
-    installed = "" if answer.candidates.kernels_installed else " (not installed)"
-    return ", ".join((*parts, f"kernels {answer.candidates.rules.release}{installed}"))
+    if answer.candidates.kernels_installed:
+        parts.append(f"kernels {answer.candidates.rules.release}")
+    return ", ".join(parts)
 
 
 def source_text(answer: Answer) -> str:
@@ -161,17 +179,11 @@ def nearest_miss(version: VersionCandidates, environment: Environment) -> str:
 
 def _common_reason(reasons: list[Reason], here: bool) -> str:
     code, _ = Counter(reason.code for reason in reasons).most_common(1)[0]
-    alike = [reason for reason in reasons if reason.code is code]
-    wanted = sorted({reason.wanted for reason in alike}, key=_in_order)
-    if not here:
-        return f"its builds are for {listing(wanted)}; here is {alike[0].found}"
-    if code is ReasonCode.TORCH_VERSION:
-        return f"its builds are for torch {listing(wanted)}; here is {alike[0].found}"
-    return reason_text(alike[0])
-
-
-def _in_order(text: str) -> tuple[tuple[int, ...], str]:
-    return tuple(int(part) for part in text.split(".") if part.isdecimal()), text
+    alike = merged([reason for reason in reasons if reason.code is code])
+    if not here or code is ReasonCode.TORCH_VERSION:
+        torch = "torch " if code is ReasonCode.TORCH_VERSION else ""
+        return f"its builds are for {torch}{alike.wanted}; here is {alike.found}"
+    return reason_text(alike)
 
 
 def _gpu_text(environment: Environment) -> str:
@@ -225,6 +237,7 @@ def _variant_json(candidate: Candidate) -> dict[str, Any]:
         "build_id": build.build_id or None,
         "build_id_seen": build.build_id_note or None,
         "cached": candidate.cached,
+        "metadata": _metadata_json(build.metadata),
         "known_issues": [issue.rule for issue in candidate.issues],
         "issues": [
             {"rule": i.rule, "title": i.title, "severity": i.severity, "certainty": i.certainty,
@@ -236,6 +249,18 @@ def _variant_json(candidate: Candidate) -> dict[str, Any]:
         ],
         "missing": [asdict(m) for m in candidate.missing],
     }  # fmt: skip
+
+
+def _metadata_json(fact: Fact[Any]) -> dict[str, Any]:
+    """What the build says of itself; where it was not read, why."""
+    if fact.value is None:
+        return {"state": "absent" if fact.is_absent else "unknown", "source": fact.note}
+    said: dict[str, Any] = asdict(fact.value)
+    return {
+        "state": "known",
+        "source": fact.note,
+        **{k: v for k, v in said.items() if k not in ("algorithm", "digest")},
+    }
 
 
 def _option_json(option: Option) -> dict[str, Any]:

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from ..hub.answer import Answer
 from ..hub.candidates import Candidate, VersionCandidates
+from .folding import by_kind, fold_names, state, why_all
 from .layout import Page
 from .naming import conclusion
 from .reasons import ELSEWHERE, issue_text, missing_text, verdict_text, why
-from .text import plural
+from .text import listing, plural
 from .variants import headline, machine_text, option_text, pin_lines, short, source_text, version_sentence
 
-_MOST_ROWS = 40  # builds of one version, without --all
+_WORKLOAD_OPTIONS = {
+    "workload.backward": "--training or --inference",
+    "workload.q_heads": "--heads",
+    "workload.kv_heads": "--kv-heads",
+    "workload.head_dim": "--head-dim",
+    "workload.dtype": "--dtype",
+}
+_MOST_VERSIONS = 4  # whose builds are shown without --all
+_MOST_KINDS = 8  # lines of builds of one version
 _STYLE = {True: "bold green", False: "bold red", None: "bold yellow"}
 
 
@@ -24,8 +33,7 @@ def render(answer: Answer, page: Page, show_all: bool = False) -> str:
     _pin(answer, page)
     if answer.options is not None:
         _options(answer, page)
-    for version in answer.candidates.versions:
-        _builds(version, answer, page, show_all)
+    (_all_builds if show_all else _folded_builds)(answer, page)
     _source(answer, page)
     return page.text()
 
@@ -53,9 +61,8 @@ def _answer(answer: Answer, page: Page) -> None:
         page.paragraph("  name    ", conclusion(answer.meaning))
     release = answer.candidates.rules.release
     if answer.candidates.kernels_installed is False:
-        page.paragraph(
-            "  kernels ", f'not installed; judged as release {release} would: pip install "kernels=={release}"'
-        )
+        install = f'pip install "kernels=={release}"'
+        page.paragraph("  kernels ", f"not installed: judged as {release} ({install})")
     elif answer.candidates.rules.extrapolated:
         page.paragraph(
             "  kernels ", f"{release} is newer than any release known here: judged by the newest known rules"
@@ -64,6 +71,8 @@ def _answer(answer: Answer, page: Page) -> None:
     chosen = version.preferred if version is not None else None
     for text in _more(chosen):
         page.paragraph("  also    ", text)
+    if options := _deciding(answer):
+        page.paragraph("  decide  ", f"say what it is for: {listing(options)}")
     for note in (*answer.meaning.reference.notes, *answer.notes):
         page.paragraph("  note    ", note)
 
@@ -77,20 +86,33 @@ def _more(chosen: Candidate | None) -> list[str]:
     return [text for text in texts if text != why(chosen)]
 
 
+def _deciding(answer: Answer) -> list[str]:
+    """The options that would settle the errors which hang on the workload."""
+    versions = answer.candidates.versions if answer.version is None else (answer.version,)
+    chosen = [version.preferred for version in versions if version.preferred is not None]
+    issues = [issue for candidate in chosen for issue in candidate.issues if issue.severity == "error"]
+    missing = {path for issue in issues for path in issue.missing}
+    return [option for path, option in _WORKLOAD_OPTIONS.items() if path in missing]
+
+
 def _other_versions(answer: Answer, page: Page) -> None:
     others = [v for v in answer.candidates.versions if v is not answer.version]
-    if not others:
-        return
-    page.line()
+    unseen = [v for v in others if not v.candidates and not v.version.complete]
+    if others:
+        page.line()
     for version in others:
-        name = short(version.version.name)
-        page.paragraph(f"  {name:<7} ", version_sentence(version, answer.environment))
+        if version not in unseen:
+            name = short(version.version.name)
+            page.paragraph(f"  {name:<7} ", version_sentence(version, answer.environment))
+    if unseen:
+        names = listing([short(version.version.name) for version in unseen])
+        page.paragraph(f"  {names:<7} ", "cannot be judged: no build was seen")
 
 
 def _pin(answer: Answer, page: Page) -> None:
     page.line()
     if answer.pin is None:
-        page.line("No pin: nothing is known to work here")
+        page.line("No pin: no build is known to be usable here")
         return
     held = "" if answer.pin.is_commit else "; a branch can move, no commit of it is known here"
     version = answer.candidates.version(answer.pin.revision)
@@ -117,22 +139,61 @@ def _options(answer: Answer, page: Page) -> None:
             page.paragraph("     ", f"to be installed again for that torch: {', '.join(option.rebuild)}")
 
 
-def _builds(version: VersionCandidates, answer: Answer, page: Page, show_all: bool) -> None:
+def _all_builds(answer: Answer, page: Page) -> None:
+    """Every build of every version."""
+    for version in answer.candidates.versions:
+        _version_line(version, page)
+        for candidate in version.candidates:
+            _build(candidate, page, why(candidate))
+        if not version.candidates:
+            page.paragraph("  ", version.version.note or "no build was seen")
+
+
+def _folded_builds(answer: Answer, page: Page) -> None:
+    """The builds of the versions that matter most, those that share a fate on one line."""
+    asked, versions = answer.version, [v for v in answer.candidates.versions if v.candidates]
+    telling = [v for v in versions if v is asked or any(c.accepted is not False for c in v.candidates)] or versions
+    shown = sorted(telling, key=lambda version: version is not asked)[:_MOST_VERSIONS]
+    for version in versions:
+        if version in shown:
+            _version_line(version, page)
+            _folded(version, answer, page)
+    if asked is not None and asked not in versions and asked.version.note:
+        _version_line(asked, page)
+        page.paragraph("  ", asked.version.note)
+    hidden = [short(version.version.name) for version in versions if version not in shown]
+    if hidden:
+        page.paragraph("", f"{listing(hidden)}: --all lists the builds")
+
+
+def _folded(version: VersionCandidates, answer: Answer, page: Page) -> None:
+    environment = answer.environment
+    backend = environment.torch.backend.value
+    platform = "-".join(str(environment.fact(f"system.{part}").value) for part in ("machine", "os"))
+    here = [c for c in version.candidates if not _elsewhere(c, backend)]
+    said = ""
+    for candidate in here:
+        if candidate.preferred:  # what there is to say of it stands in the line of its version
+            _build(candidate, page, "")
+            said = why(candidate)
+    kinds = by_kind(c for c in here if not c.preferred)
+    for kind in kinds[:_MOST_KINDS]:
+        names = fold_names((candidate.build.name for candidate in kind), platform)
+        text = why_all(kind)
+        page.paragraph(f"  {state(kind[0]):<6}", f"{names}: {text}" if text and text not in said else names)
+    rest = sum(len(kind) for kind in kinds[_MOST_KINDS:])
+    if rest:
+        page.paragraph("  ", f"{plural(rest, 'more build')} (--all)")
+    hidden = len(version.candidates) - len(here)
+    if hidden:
+        page.paragraph("  ", f"{plural(hidden, 'build')} for other platforms (--all)")
+
+
+def _version_line(version: VersionCandidates, page: Page) -> None:
     listed = version.version
     page.line()
     parts = [short(listed.name), short(listed.commit) if listed.commit != listed.name else "", _how(version)]
     page.line("  ".join(part for part in parts if part), "bold")
-    backend = answer.environment.torch.backend.value
-    shown = [c for c in version.candidates if show_all or not _elsewhere(c, backend)]
-    hidden = len(version.candidates) - len(shown)
-    for candidate in shown if show_all else shown[:_MOST_ROWS]:
-        _build(candidate, page)
-    if not show_all and len(shown) > _MOST_ROWS:
-        page.line(f"  {plural(len(shown) - _MOST_ROWS, 'more build')} (--all)")
-    if hidden:
-        page.line(f"  {plural(hidden, 'build')} for other platforms (--all)")
-    if not version.candidates:
-        page.paragraph("  ", listed.note or "no build was seen")
 
 
 def _how(version: VersionCandidates) -> str:
@@ -145,7 +206,7 @@ def _how(version: VersionCandidates) -> str:
     if version.cached and listed.how != "cache":
         parts.append("on disk")
     if version.cached:
-        offline = {True: "loads offline", False: "does not load offline", None: "offline: not known"}
+        offline = {True: "would load offline", False: "would not load offline", None: "offline: not known"}
         parts.append(offline[version.loads_offline])
     return ", ".join(parts)
 
@@ -160,11 +221,9 @@ def _elsewhere(candidate: Candidate, backend: str | None) -> bool:
     return other or candidate.reason.code in ELSEWHERE
 
 
-def _build(candidate: Candidate, page: Page) -> None:
-    state = "takes" if candidate.preferred else {True: "fits", False: "no", None: "?"}[candidate.accepted]
+def _build(candidate: Candidate, page: Page, text: str) -> None:
     identity = f"  [{candidate.build.build_id}]" if candidate.build.build_id else ""
-    label = f"  {state:<6}{candidate.build.name}{identity}"
-    text = why(candidate)
+    label = f"  {state(candidate):<6}{candidate.build.name}{identity}"
     if len(label) + 2 + len(text) <= page.width or not text:
         page.whole(f"{label}  {text}".rstrip(), _STYLE[candidate.usable] if candidate.preferred else "")
         return

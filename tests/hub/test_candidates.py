@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kerneldoctor.engine.case import Workload
-from kerneldoctor.environment import CachedKernel, Environment, System, absent, unknown
+from kerneldoctor.environment import CachedKernel, Environment, Fact, System, absent, unknown
 from kerneldoctor.hub.beyond import VerdictCode
 from kerneldoctor.hub.candidates import Candidate, Candidates, VersionCandidates, candidates
 from kerneldoctor.hub.index import index_listing
 from kerneldoctor.hub.issues import KnownIssue
 from kerneldoctor.hub.listing import Build, Listing, Version
+from kerneldoctor.hub.metadata import Metadata
+from kerneldoctor.hub.whatif import Changes, apply
 
 from .machines import FLASH, RULES, STABLE, TABLES, gpu, live, machine, packages, seen
 
@@ -214,6 +217,78 @@ class TestWhatElseIsNeeded:
         old = Version("v1", "", (Build("torch-universal"),), "observed", "2026-03", True)
         found = only(machine(kernels=kernels), Listing(FLASH, "index", "", (old,)))
         assert (VerdictCode.METADATA_UNREADABLE not in codes(found)) is reads
+
+
+class TestMetadata:
+    """What a build says of itself counts before what is derived from sources, also where nothing else is known."""
+
+    THIRD = "someone/thing"
+
+    def of(self, repo: str = THIRD, name: str = STABLE.format(130), **said: Any) -> Listing:
+        return live(Build(name, metadata=seen(Metadata("thing", "_thing_cuda_0a1b2c3", 1, **said))), repo=repo)
+
+    @pytest.mark.parametrize(
+        ("archs", "usable", "verdicts"), [(("9.0a",), True, []), (("8.0", "12.0"), False, [VerdictCode.NO_GPU_CODE])]
+    )
+    def test_third_party_builds_get_a_verdict(
+        self, archs: tuple[str, ...], usable: bool, verdicts: list[VerdictCode]
+    ) -> None:
+        found = only(machine(), self.of(archs=archs))
+        assert (found.usable, codes(found)) == (usable, verdicts)
+
+    def test_a_list_in_the_metadata_replaces_the_derived_one(self) -> None:
+        listing = self.of(FLASH, archs=("7.0",))
+        assert codes(only(machine(gpus="7.0"), listing)) == []
+        assert only(machine(gpus="9.0"), listing).verdicts[0].basis == "metadata.json"
+
+    def test_compiled_code_without_a_list_is_not_decided(self) -> None:
+        found = only(machine(), self.of())
+        assert (found.usable, [m.why for m in found.missing]) == (
+            None,
+            ["its metadata.json names no GPU architectures"],
+        )
+        assert only(machine(), self.of(name="torch-cuda")).usable is True
+
+    @pytest.mark.parametrize(("gpus", "usable"), [("gfx942", True), ("gfx1100", False), ("", None)])
+    def test_amd_gpus_that_are_named(self, gpus: str, usable: bool | None) -> None:
+        unseen = machine("2.13.0", unknown("test"))
+        named, _ = apply(unseen, Changes("2.13.0", "rocm7.1", [gpus] if gpus else ()), TABLES)
+        build = "torch213-cxx11-rocm71-x86_64-linux"
+        assert only(named, self.of(name=build, backend="rocm", archs=("gfx90a", "gfx942"))).usable is usable
+
+    @pytest.mark.parametrize(("kernels", "reads"), [("0.13.0", True), ("0.14.0", False), ("0.17.2", False)])
+    @pytest.mark.parametrize(
+        ("fact", "code"),
+        [
+            (seen(Metadata(archs=("9.0",), lacks=("name", "id"))), VerdictCode.METADATA_INCOMPLETE),
+            (absent("test"), VerdictCode.METADATA_MISSING),
+        ],
+    )
+    def test_what_the_release_cannot_read_stops_it(
+        self, kernels: str, reads: bool, fact: Fact[Any], code: VerdictCode
+    ) -> None:
+        found = only(machine(kernels=kernels), live(Build("torch-cuda", metadata=fact), repo=self.THIRD))
+        assert (code not in codes(found)) is reads
+
+    def test_metadata_that_was_read_counts_before_the_date_of_its_era(self) -> None:
+        old = replace(self.of(name="torch-cuda").versions[0], how="observed", as_of="2026-03")
+        assert codes(only(machine(), Listing(self.THIRD, "index", "", (old,)))) == []
+
+    @pytest.mark.parametrize(("kernels", "stops"), [("0.16.2", False), ("0.17.2", True), ("0.18.0", False)])
+    def test_the_minimum_release_counts_where_it_is_enforced(self, kernels: str, stops: bool) -> None:
+        found = only(machine(kernels=kernels), self.of(name="torch-cuda", minver="0.18.0"))
+        assert (VerdictCode.KERNELS_TOO_OLD in codes(found)) is stops
+
+    def test_names_of_the_builder_become_distributions(self) -> None:
+        found = only(machine(), self.of(name="torch-cuda", python_depends=("tvm-ffi", "einops")))
+        assert [(v.code, v.wanted) for v in found.verdicts] == [
+            (VerdictCode.PYTHON_DEPENDS_MISSING, "apache-tvm-ffi einops")
+        ]
+
+    def test_a_commit_is_judged_as_the_version_that_its_metadata_names(self) -> None:
+        build = Build(STABLE.format(130), metadata=seen(Metadata("flash-attn2", "_f_cuda_4eec01c", 3)))
+        (found,) = judge(machine(gpus="7.0"), live(build, version="f" * 40)).versions
+        assert codes(found.candidates[0]) == [VerdictCode.NO_GPU_CODE]
 
 
 class TestWhatIsSaidOfEachBuild:

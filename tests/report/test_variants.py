@@ -113,14 +113,14 @@ class TestPins:
 @pytest.mark.parametrize(
     ("reference", "torch", "text"),
     [
-        (f"{FLASH}@v3", "2.13.0+cu130", "@v3 loads torch-stable-abi210-cu130-x86_64-linux"),
+        (f"{FLASH}@v3", "2.13.0+cu130", "@v3 would load torch-stable-abi210-cu130-x86_64-linux (untested)"),
         (f"{FLASH}@v3", "2.9.1+cu130", "has no build for this machine: needs torch 2.10 or newer; here is 2.9"),
         (f"{FLASH}@v2", "2.11.0+cu130", "its builds are for torch 2.12 and 2.13; here is 2.11"),
         (f"{FLASH}@v4", "2.13.0+cu130", "cannot be judged: not all of its builds are known (seen 2026-10)"),
         (f"{FLASH}@v7", "2.13.0+cu130", "the index does not list this revision"),
-        (FLASH, "2.13.0+cu130", f"{FLASH}: v3 works here"),
-        (FLASH, "2.13.0+cu126", f"{FLASH}: v3 and v2 work here"),
-        (FLASH, "2.9.1+cu130", "no version is known to work here"),
+        (FLASH, "2.13.0+cu130", f"{FLASH}: v3 would load here (untested)"),
+        (FLASH, "2.13.0+cu126", f"{FLASH}: v3 and v2 would load here (untested)"),
+        (FLASH, "2.9.1+cu130", "no version is known to be usable here"),
     ],
 )
 def test_the_headline_answers_the_question(reference: str, torch: str, text: str) -> None:
