@@ -252,7 +252,7 @@ def run_case(
         outcome, detail = "wrong", "; ".join(sentence for _, sentence in bench.found[:4])
     if outcome == "oom":
         gc.collect()  # what the exception's frames held is free for the next case
-    broken = outcome not in ("passed", "skipped") and fences.broken_for_good(device)
+    broken = outcome != "passed" and fences.broken_for_good(device)
     return Result(
         nonce=nonce,
         id=case.id,

@@ -127,7 +127,10 @@ def classify(error: BaseException) -> RefusalReason:
 
 def _from_hub(request: KernelRequest, device: str) -> ModuleType:
     kernels = _kernels()
-    wanted = {"revision": request.revision, "version": request.version, "backend": _backend(device)}
+    revision, version = request.revision, request.version
+    if version is not None and "version" not in inspect.signature(kernels.get_kernel).parameters:
+        revision, version = f"v{version}", None  # kernels before 0.12; a version is the branch of that name
+    wanted = {"revision": revision, "version": version, "backend": _backend(device)}
     return _call(kernels.get_kernel, request.repo, trust_remote_code=request.trust_remote_code or None, **wanted)
 
 
