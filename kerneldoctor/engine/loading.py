@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # `explain` reads rules and judges nothing
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 BUNDLE = "bundle.jsonl"
+FORMAT = 2  # of the bundle: counted up when what is written into it changes, so that no code reads another's
 # The keys of a rule that only a finding, a symptom or a page needs: three quarters of the bundle.
 _DETAILS = frozenset({"diagnosis", "symptom", "remedy", "evidence", "example", "body"})
 
@@ -73,7 +74,7 @@ def compile_bundle(folder: Path) -> str:
     tables = {path.stem: read_table(path) for path in sorted((folder / "tables").glob("*.toml"))}
     heads = [{key: value for key, value in rule.items() if key not in _DETAILS} for rule in rules]
     details = [{key: value for key, value in rule.items() if key in _DETAILS} for rule in rules]
-    parts = [{"rules": heads, "tables": list(tables)}, *details, *tables.values()]
+    parts = [{"format": FORMAT, "rules": heads, "tables": list(tables)}, *details, *tables.values()]
     return "\n".join(json.dumps(part, separators=(",", ":"), sort_keys=True) for part in parts)
 
 
@@ -120,8 +121,15 @@ def _shipped() -> tuple[tuple[Rule, ...], Tables]:
     bundle = folder / BUNDLE
     # In a wheel the bundle was made from the very files beside it; in a checkout a rule may have been edited since.
     if bundle.is_file() and (folder.parent == _PACKAGE or bundle.stat().st_mtime >= _newest(folder)):
-        return parse_bundle(bundle.read_text("utf-8"))
+        text = bundle.read_text("utf-8")
+        if _is_ours(text):
+            return parse_bundle(text)
     return parse_bundle(compile_bundle(folder))
+
+
+def _is_ours(bundle: str) -> bool:
+    """Whether the text was written by this code: an older or newer kerneldoctor may have left it in the folder."""
+    return bundle.startswith(f'{{"format":{FORMAT},')
 
 
 class _Tables(Mapping[str, "tuple[Row, ...]"]):
@@ -144,9 +152,11 @@ class _Tables(Mapping[str, "tuple[Row, ...]"]):
 
 
 def _newest(folder: Path) -> float:
-    """When a rule or table below a folder was last changed."""
-    newest = 0.0
+    """When a rule or table below a folder, or the code that compiles them, was last changed."""
+    newest = max(os.stat(_PACKAGE / "engine" / name).st_mtime for name in ("loading.py", "rule_files.py"))
     for root, _, names in os.walk(folder):
+        if root != str(folder):  # a file was removed or renamed; the folder itself changes with the bundle in it
+            newest = max(newest, os.stat(root).st_mtime)
         newest = max(
             newest, *(os.stat(os.path.join(root, n)).st_mtime for n in names if n.endswith((".md", ".toml"))), 0
         )

@@ -106,3 +106,62 @@ def test_the_bundle_holds_what_the_files_hold(tmp_path: Path) -> None:
     assert rules == loading.load_rules(tmp_path)
     assert rules[0].body == "# What you see"
     assert dict(tables) == {"gpus": ({"name": "H200", "source": "x"},)}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of rules that is taken for the shipped one."""
+    (tmp_path / "own").mkdir()
+    write(tmp_path / "own", GOOD)
+    monkeypatch.setattr(loading, "rules_folder", lambda: tmp_path)
+    monkeypatch.setattr(loading, "_shipped", loading._shipped.__wrapped__)
+    return tmp_path
+
+
+def ids() -> list[str]:
+    return [rule.id for rule in loading.shipped_rules()]
+
+
+def test_a_bundle_that_is_in_date_is_read_and_not_the_files(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loading.write_bundle(checkout)
+    monkeypatch.setattr(loading, "compile_bundle", lambda folder: pytest.fail("the files were read"))
+    assert ids() == ["ORG0001"]
+
+
+@pytest.mark.parametrize(
+    "left_over",
+    [
+        '{"rules":[],"tables":[]}',  # of the time before formats
+        '{"format":1,"rules":[{"what":"ever"}],"tables":[]}',
+        '{"format":2000,"rules":[],"tables":[]}',
+        '{"form',
+        "",
+    ],
+)
+def test_a_bundle_of_other_code_is_made_again(checkout: Path, left_over: str) -> None:
+    (checkout / loading.BUNDLE).write_text(left_over)
+    assert ids() == ["ORG0001"]
+
+
+def test_an_edited_a_new_and_a_removed_rule_are_seen(checkout: Path) -> None:
+    for change in (
+        lambda: write(checkout / "own", GOOD.replace("ORG0001", "ORG0002"), "second.md"),
+        lambda: write(checkout / "own", GOOD.replace("ORG0001", "ORG0003"), "second.md"),
+        lambda: (checkout / "own" / "second.md").unlink(),
+    ):
+        bundle = loading.write_bundle(checkout)
+        then = bundle.stat().st_mtime + 1
+        change()
+        for path in (checkout / "own", *(checkout / "own").iterdir()):
+            os.utime(path, (then, then))
+        assert ids() == [rule.id for rule in loading.load_rules(checkout)]
+
+
+def test_code_that_changed_since_compiles_again(checkout: Path) -> None:
+    bundle = loading.write_bundle(checkout)
+    bundle.write_text(bundle.read_text().replace("ORG0001", "ORG0009"))
+    assert ids() == ["ORG0009"]
+    for path in (checkout / "own", *(checkout / "own").iterdir()):
+        os.utime(path, (0, 0))
+    os.utime(bundle, (1, 1))  # newer than every rule, older than our code
+    assert ids() == ["ORG0001"]
