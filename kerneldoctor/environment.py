@@ -208,6 +208,7 @@ class Torch:
     source_shadowed: Fact[bool] = NOT_LOOKED  # another torch comes first on the path
     duplicate_companions: Fact[tuple[str, ...]] = NOT_LOOKED  # "nvidia-cudnn: cu12 and cu13"
     missing_companions: Fact[tuple[str, ...]] = NOT_LOOKED  # "nvidia-cudnn-cu13==9.15.1.9 (not installed)"
+    unusable_libraries: Fact[tuple[str, ...]] = NOT_LOOKED  # of its own, "libtorch_cuda.so (missing)"; () when whole
     triton_ptxas_version: Fact[str] = NOT_LOOKED
 
 

@@ -208,6 +208,7 @@ def _torch_facts(source: str, version: str, backend: str, number: str, minor: st
         source_shadowed=_from(source, False),
         duplicate_companions=none,
         missing_companions=none,
+        unusable_libraries=none,
     )
 
 

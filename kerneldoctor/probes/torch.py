@@ -15,7 +15,7 @@ from ..environment import Fact, Torch, absent, blank, known, unknown
 from ..errors import ProbeError
 from ..host import Host, exists
 from ..values import dataclass
-from . import companions, distributions, fatbin, libtorch
+from . import companions, distributions, fatbin, libtorch, torch_files
 from .elf import ElfFile
 from .importables import Importable, ImportPath, assigned
 from .scene import Distribution, Scene
@@ -45,6 +45,7 @@ def look(scene: Scene, path: ImportPath) -> Torch:
         source_shadowed=known(len([p for p in places if p.kind != "namespace"]) > 1, "folders named torch on the path"),
         duplicate_companions=_or_unknown(lambda: known(companions.duplicates(scene.distributions), "metadata folders")),
         missing_companions=_missing_companions(scene, distribution),
+        unusable_libraries=_unusable_libraries(scene, package, torch.backend),
         triton_ptxas_version=_triton_ptxas(scene, path),
     )
 
@@ -169,6 +170,12 @@ def _missing_companions(scene: Scene, distribution: Distribution | None) -> Fact
     if distribution is None:
         return absent("no metadata of torch")
     return _or_unknown(lambda: companions.missing(scene, distribution))
+
+
+def _unusable_libraries(scene: Scene, package: Importable | None, backend: Fact[str]) -> Fact[tuple[str, ...]]:
+    if package is None:
+        return absent("no torch package")
+    return _or_unknown(lambda: torch_files.unusable_libraries(scene, package.path, backend))
 
 
 def _triton_ptxas(scene: Scene, path: ImportPath) -> Fact[str]:

@@ -41,6 +41,7 @@ TORCH = {
     "package_missing": False,
     "metadata_missing": False,
     "source_shadowed": False,
+    "unusable_libraries": [],
 }
 H200 = {"vendor": "nvidia", "name": "NVIDIA H200", "compute_capability": "9.0", "visible": True, "mig": False}
 PACKAGES = {"triton": "3.6.0", "transformers": "5.17.0", "huggingface-hub": "1.33.0", "kernels": "0.16.2"}

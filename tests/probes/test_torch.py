@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -216,3 +217,84 @@ def test_a_real_torch_agrees_with_what_it_says_itself() -> None:
     assert found.location.value == os.path.dirname(file)
     assert found.source_shadowed.value is False
     assert found.missing_companions.value == ()
+
+
+def whole(root: Path, *more: str) -> Path:
+    """A torch with every library that an import needs."""
+    package = torch_package(root, cuda="13.0")
+    for name in ("shm", "torch", "torch_python", "torch_global_deps", "c10_cuda", "torch_cuda", *more):
+        shutil.copy(package / "lib/libc10.so", package / f"lib/lib{name}.so")
+    (package / "_C.cpython-311-x86_64-linux-gnu.so").touch()
+    return package
+
+
+def unusable(root: Path) -> tuple[str, ...] | None:
+    return torch.look(scene(root), ImportPath(scene(root))).unusable_libraries.value
+
+
+def test_a_torch_whose_libraries_are_whole(tmp_path: Path) -> None:
+    whole(tmp_path)
+    assert unusable(tmp_path) == ()
+
+
+def test_libraries_that_are_gone_or_cut_off(tmp_path: Path) -> None:
+    lib = whole(tmp_path) / "lib"
+    (lib / "libtorch_cuda.so").unlink()
+    (lib / "libtorch_cpu.so").write_bytes((lib / "libtorch_cpu.so").read_bytes()[:3000])
+    (lib / "libshm.so").write_bytes(b"")
+    (lib / "libtorch.so").unlink()
+    (lib / "libtorch.so").symlink_to(tmp_path / "gone")
+    (lib / "libc10_cuda.so").unlink()
+    (lib / "libc10_cuda.so").mkdir()
+    assert unusable(tmp_path) == (
+        "libshm.so (empty)",
+        "libtorch.so (missing)",
+        "libtorch_cpu.so (truncated)",
+        "libc10_cuda.so (no file)",
+        "libtorch_cuda.so (missing)",
+    )
+
+
+def test_a_torch_without_any_library(tmp_path: Path) -> None:
+    package = whole(tmp_path)
+    shutil.rmtree(package / "lib")
+    next(package.glob("_C.*")).unlink()
+    found = unusable(tmp_path)
+    assert found is not None
+    assert (len(found), found[0], found[-1]) == (9, "libc10.so (missing)", "_C (missing)")
+
+
+def test_a_cpu_build_needs_no_library_for_cuda(tmp_path: Path) -> None:
+    package = whole(tmp_path)
+    (package / "version.py").write_text("__version__ = '2.9.0+cpu'\ncuda = None\n")
+    (package / "lib/libtorch_cuda.so").unlink()
+    (package / "lib/libc10_cuda.so").unlink()
+    assert unusable(tmp_path) == ()
+
+
+def test_conda_keeps_the_libraries_in_its_own_folder(tmp_path: Path) -> None:
+    site = tmp_path / "lib/python3.11/site-packages"
+    site.mkdir(parents=True)
+    package = whole(site)
+    (tmp_path / "conda-meta").mkdir()
+    for library in (package / "lib").iterdir():
+        library.rename(tmp_path / "lib" / library.name)
+    assert unusable(site) == ()
+
+
+def test_the_torch_of_debian_is_not_judged() -> None:
+    site = "/usr/lib/python3/dist-packages"
+    host = FakeHost({f"{site}/torch/__init__.py": "", f"{site}/torch/version.py": VERSION, "/venv/bin/python": X86_64})
+    assert look(host, site).unusable_libraries.is_unknown
+
+
+@pytest.mark.parametrize(("header", "first"), [(b"MZ", "c10.dll"), (b"\xcf\xfa\xed\xfe", "libc10.dylib")])
+def test_names_of_libraries_on_other_systems(header: bytes, first: str) -> None:
+    names = [first.replace("c10", stem) for stem in ("c10", "shm", "torch", "torch_cpu", "torch_python")]
+    names += [] if header == b"MZ" else ["libtorch_global_deps.dylib"]
+    lib = {f"{SITE}/torch/lib/{name}": b"x" for name in names}
+    cpu = "__version__ = '2.13.0'\ncuda = None\n"
+    files = {**WHEEL, **lib, f"{SITE}/torch/version.py": cpu, "/venv/bin/python": header + b"\0" * 20}
+    assert look(FakeHost({**files, f"{SITE}/torch/_C.pyd": b"x"})).unusable_libraries.value == ()
+    del files[f"{SITE}/torch/lib/{first}"]
+    assert look(FakeHost(files)).unusable_libraries.value == (f"{first} (missing)", "_C (missing)")

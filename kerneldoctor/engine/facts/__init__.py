@@ -10,6 +10,7 @@ from . import (
     stack,
     toolchain,
     torch,
+    torch_install,
     torch_libraries,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "stack",
     "toolchain",
     "torch",
+    "torch_install",
     "torch_libraries",
 ]
