@@ -18,7 +18,7 @@ from ..engine import facts as _registered  # noqa: F401 - registers the derived 
 from ..engine.case import Case, Kernel, Tables, Workload
 from ..engine.conditions import leaves
 from ..engine.loading import all_rules, shipped_tables
-from ..engine.matching import judge, judge_told
+from ..engine.matching import judge_certain, judge_told
 from ..engine.model import Finding, Rule
 from ..engine.patterns import squeeze
 from ..engine.symptoms import STRENGTHS, Hit, Symptoms
@@ -227,9 +227,8 @@ def _is_backed(rule: Rule, case: Case) -> bool:
 def _by_facts(rules: list[Rule], case: Case, errors: str) -> Iterator[Answer]:
     """Findings of rules without a word in the text, where they are certain: of the others nothing rules out many."""
     grouped: dict[str, list[Finding]] = {}
-    for finding in judge(rules, case).findings:
-        if finding.certainty == "confirmed":
-            grouped.setdefault(finding.rule, []).append(finding)
+    for finding in judge_certain(rules, case):
+        grouped.setdefault(finding.rule, []).append(finding)
     for found in grouped.values():
         yield Answer(
             finding=_settled(found[0], sure=True),

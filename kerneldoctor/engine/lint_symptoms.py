@@ -9,7 +9,7 @@ from typing import Any
 
 from .case import schema_type
 from .examples import symptom_matches
-from .model import Details, Deferred, Rule, Symptom
+from .model import Deferred, Details, Rule, Symptom
 from .patterns import complaint
 from .testimony import path_of
 
@@ -25,15 +25,13 @@ def lint_symptoms(rule: Rule) -> Iterator[str]:
             if text:
                 yield f"symptom {pattern!r}: {text}"
         if not any(symptom_matches(_alone(rule, symptom), text) for text in texts):
-            yield f"symptom {symptom.match!r}: no example of expect = \"symptom\" has its text"
+            yield f'symptom {symptom.match!r}: no example of expect = "symptom" has its text'
         yield from _lint_facts(rule, symptom)
 
 
 def _alone(rule: Rule, symptom: Symptom) -> Rule:
     details = rule.details.value
-    only = Details(
-        details.diagnosis, (symptom,), details.remedies, details.evidence, details.examples, details.body
-    )
+    only = Details(details.diagnosis, (symptom,), details.remedies, details.evidence, details.examples, details.body)
     return replace(rule, details=Deferred(lambda: only))
 
 

@@ -48,6 +48,15 @@ def judge(rules: Iterable[Rule], case: Case) -> Judgement:
     return Judgement(_order(_fold(findings)), tuple(fine), undetermined, tuple(out_of_scope), reasons)
 
 
+def judge_certain(rules: Iterable[Rule], case: Case) -> Iterator[Finding]:
+    """What certainly holds, in order of the rules. Of what may hold nothing is worked out: `judge` does that."""
+    for rule in rules:
+        if rule.when is not None and not rule.withdrawn:
+            for item in case.items(rule.each) if rule.each else (case,):
+                if evaluate(rule.when, item):
+                    yield _finding(rule, rule.when, item, True, ())
+
+
 def judge_told(rule: Rule, case: Case) -> tuple[Truth, tuple[Finding, ...]]:
     """A rule whose symptom was read in a text: what the facts say of it, and what it finds where they do not deny it.
 

@@ -16,6 +16,7 @@ from ..values import dataclass
 
 _GAP = re.compile(r"\[\\s\\S\]\{0,(\d{1,4})\}")
 _WIDE = (".", "\\S", "\\D", "\\W")  # what a run without a bound may not be made of
+_MOST_STEPS = 50_000
 SHORTEST = 3  # letters that a piece must hold in a row, so that it can be looked for
 
 
@@ -96,6 +97,9 @@ def complaint(match: str) -> str:
             wide = token in _WIDE or (token.startswith("[") and len(token) > 6)
             if wide and (following in ("*", "+") or re.fullmatch(r"\{\d*,\}", following)):
                 return f"{token + following!r} has no bound: write {{0,200}} or less"
+        for branch in _branches(source):
+            if _steps(branch) > _MOST_STEPS:
+                return f"two wide repeats in a row can take {_steps(branch)} steps at every letter: put a gap between"
     return ""
 
 
@@ -180,6 +184,16 @@ def _candidates(branch: str) -> Iterator[frozenset[str]]:
         if len(letters) >= SHORTEST:
             yield frozenset({letters})
         run = ""
+
+
+def _steps(branch: str) -> int:
+    """How often a branch may try at one place: the bounds of its wide repeats, multiplied."""
+    steps = 1
+    for token, following in _pairs(branch):
+        bound = re.fullmatch(r"\{\d*,(\d+)\}", following)
+        if bound and (token in _WIDE or token.startswith("[")):
+            steps *= max(int(bound[1]), 1)
+    return steps
 
 
 def _pairs(source: str) -> Iterator[tuple[str, str]]:

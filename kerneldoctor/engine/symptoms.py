@@ -16,6 +16,7 @@ from .model import Rule, Strength, Symptom
 from .patterns import Pattern, parse, squeeze
 
 CHUNK = 256 * 1024  # characters that are searched together
+HEAD = 32 * 1024  # characters in which a person's words are looked for
 OVERLAP = 8 * 1024  # characters that two chunks share, so that no symptom is cut in two
 _NEAR = (8000, 1500)  # characters before and after a match in which `unless` is looked for
 _WRAPPED = 8  # lines over which a wrapped message may run
@@ -50,16 +51,27 @@ class Symptoms:
         ]
 
     def search(self, lines: Sequence[str], first_line: int = 1) -> tuple[Hit, ...]:
-        """The first place of every symptom that the text holds, in order of the lines."""
-        hits: dict[int, Hit] = {}
+        """The first place of every symptom that the text holds, in order of the lines.
+
+        A person's words (`hint`) are looked for at the beginning only: what follows in a longer text is a log.
+        """
+        head = _Text(_head(lines), first_line)
+        hits = list(_search(head, [known for known in self._known if known[1].strength == "hint"]))
+        left = [known for known in self._known if known[1].strength != "hint"]
         for offset, part in _chunks(lines):
             text = _Text(part, first_line + offset)
-            for number, (rule, symptom, pattern) in enumerate(self._known):
-                if number not in hits and pattern.may_match(text.squeezed):
-                    hit = _find(text, rule, symptom, pattern)
-                    if hit is not None:
-                        hits[number] = hit
-        return tuple(sorted(hits.values(), key=lambda hit: (hit.first_line, hit.rule)))
+            found = list(_search(text, left))
+            hits += found
+            left = [known for known in left if not any(hit.symptom is known[1] for hit in found)] if found else left
+        return tuple(sorted(hits, key=lambda hit: (hit.first_line, hit.rule)))
+
+
+def _search(text: _Text, known: Iterable[tuple[str, Symptom, Pattern]]) -> Iterator[Hit]:
+    for rule, symptom, pattern in known:
+        if pattern.may_match(text.squeezed):
+            hit = _find(text, rule, symptom, pattern)
+            if hit is not None:
+                yield hit
 
 
 class _View:
@@ -137,6 +149,16 @@ def _quoted(lines: Sequence[str]) -> Iterator[str]:
     shown = full if len(full) <= _QUOTED else [*full[:1], "...", *full[1 - _QUOTED :]]
     for line in shown:
         yield line if len(line) <= _SHOWN else line[: _SHOWN - 3] + "..."
+
+
+def _head(lines: Sequence[str]) -> Sequence[str]:
+    """The first lines, of HEAD characters in all."""
+    size = 0
+    for number, line in enumerate(lines):
+        size += len(line) + 1
+        if size > HEAD:
+            return [*lines[:number], line[: HEAD - size]]
+    return lines
 
 
 def _chunks(lines: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:

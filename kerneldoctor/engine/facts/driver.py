@@ -88,6 +88,8 @@ def driver_carries(case: Case, cuda: str) -> Fact[bool]:
     https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
     """
     major = cuda.partition(".")[0]
+    if "tegra" in str(case.fact("system.kernel").value):
+        return unknown("the drivers of Jetson systems have numbers of their own")
     offered = case.fact("driver.cuda_offered")
     if offered.is_absent or not major.isdecimal():
         return absent(offered.note or f"{cuda!r} is no CUDA release")
