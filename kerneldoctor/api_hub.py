@@ -154,7 +154,7 @@ def workload_of(
     head_dim: int | None = None,
     dtype: str | None = None,
 ) -> Workload:
-    """What a kernel is wanted for, as rules read it; None leaves a thing open. kv_heads: by default as many as heads."""
+    """What a kernel is wanted for, as rules read it; None leaves a thing open. kv_heads: else as many as heads."""
     from .engine.case import Workload
     from .environment import known
 
@@ -222,7 +222,7 @@ def look(env: str | None = None, python: str | None = None) -> tuple[Environment
 
 def refresh_index(repo: str, asking: Asking = USUAL_ASKING, today: datetime.date | None = None) -> tuple[Listing, Path]:
     """Write an entry of the user's index from the live Hub. Raises UsageError or HubError, then nothing is written."""
-    from .hub.index import replace_entries
+    from .hub.index import keep_listing
     from .hub.live import Question, live_listing
     from .hub.sources import offline
 
@@ -232,7 +232,9 @@ def refresh_index(repo: str, asking: Asking = USUAL_ASKING, today: datetime.date
     if offline():
         raise HubError("the Hub cannot be asked: HF_HUB_OFFLINE is set")
     listing = live_listing(Question(parsed.repo, "", asking.timeout, asking.progress))
-    return listing, replace_entries(parsed.repo, listing.versions, today or datetime.date.today())
+    if not listing.versions:
+        raise UsageError(f"{parsed.repo} has no branches on the Hub: there is nothing to keep")
+    return listing, keep_listing(listing, today or datetime.date.today())
 
 
 def _subject(reference: Reference, meant: Meaning) -> tuple[str, str]:
@@ -277,14 +279,34 @@ def _other_revision(asked: str) -> str:
     return "" if number.isdecimal() else asked
 
 
-def index_listings(repos: Sequence[str] = ()) -> tuple[Path, tuple[Listing, ...]]:
-    """The index in force and what it knows of the repositories (all by default). Raises UndeterminedError."""
-    from .hub.index import index_listing, index_path, repositories
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What the index knows of some repositories, or of all."""
 
+    shipped: Path
+    own: Path  # the folder of what `index refresh` wrote, whether it is there or not
+    refreshed: frozenset[str]  # repositories that have an entry there
+    listings: tuple[Listing, ...]
+
+
+def read_index(repos: Sequence[str] = ()) -> Index:
+    """The index in force, for all repositories by default. Raises UsageError, UndeterminedError."""
+    from .hub.index import index_listing, index_path, is_refreshed, own_index_path, repositories
+    from .hub.sources import nearest
+
+    names = [_repository(repo) for repo in repos] or repositories()
     listings = []
-    for repo in repos or repositories():
+    for repo in dict.fromkeys(names):
         found = index_listing(repo) or index_listing(repo, repo_type="model")
-        if found is None:
-            raise UndeterminedError(f"the index does not know {repo[:60]!r}")
-        listings.append(found)
-    return index_path(), tuple(listings)
+        if found is None and repos:
+            raise UndeterminedError(f"the index does not know {repo[:100]}{nearest(repo)}")
+        listings += [found] if found is not None else []
+    refreshed = frozenset(listing.repo for listing in listings if is_refreshed(listing.repo))
+    return Index(index_path(), own_index_path(), refreshed, tuple(listings))
+
+
+def _repository(name: str) -> str:
+    parsed = parse_reference(name)
+    if parsed.repo is None:
+        raise UsageError(f"{parsed.name} is no repository on the Hub: kerneldoctor resolve says what it means")
+    return parsed.repo

@@ -179,10 +179,11 @@ def show(repositories: tuple[str, ...], form: str) -> int:
     """List what the index knows, how, and of what day."""
     from . import api_hub
     from .report.index import render, to_json
+    from .report.layout import Page
     from .report.text import json_text
 
-    path, listings = api_hub.index_listings(repositories)
-    text = json_text(to_json(path, listings)) if form == "json" else render(path, listings, terminal.width())
+    found = api_hub.read_index(repositories)
+    text = json_text(to_json(found)) if form == "json" else render(found, Page(terminal.width()), bool(repositories))
     terminal.deliver(text, None)
     return 0
 

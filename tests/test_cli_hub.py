@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ Run = Callable[..., Result]
 def metadata(identity: str = "4eec01c", **changes: Any) -> bytes:
     said = {"name": "flash-attn2", "id": f"_flash_attn2_cuda_{identity}", "version": 3, "license": "BSD-3-Clause",
             "python-depends": [], "backend": {"type": "cuda", "archs": ["8.0", "9.0", "10.0", "12.0"]}}  # fmt: skip
-    return json.dumps({**said, **{name.replace("_", "-"): value for name, value in changes.items()}}).encode()
+    said |= {name.replace("_", "-"): value for name, value in changes.items()}
+    return json.dumps({name: value for name, value in said.items() if value is not None}).encode()
 
 
 def files(*variants: str, identity: str = "4eec01c", **changes: Any) -> dict[str, bytes]:
@@ -255,6 +257,103 @@ class TestVariantsFromTheHub:
         assert whole.stdout.count("torch-stable-abi") > 10_000
 
 
+class TestWhatABuildSaysOfItself:
+    """metadata.json of the builds that would be loaded, from the Hub."""
+
+    THIRD = "someone/thing"
+
+    def test_a_third_party_kernel_gets_a_verdict_and_not_a_shrug(self, run: Run, hub: Hub) -> None:
+        repo = hub.repo(self.THIRD, trusted=False)
+        repo.commit(files(CU130, identity="0a1b2c3", backend={"type": "cuda", "archs": ["9.0a"]}), "v2")
+        repo.commit(files(CU130, identity="0a1b2c3", backend={"type": "cuda", "archs": ["12.0"]}), "v1")
+        good, bad = (run("variants", f"{self.THIRD}@{v}", "--format", "json", hub=hub) for v in ("v2", "v1"))
+        assert (good.returncode, bad.returncode) == (0, 1)
+        told = next(v for v in document(good)["versions"] if v["version"] == "v2")["variants"][0]
+        assert (told["metadata"]["state"], told["metadata"]["archs"]) == ("known", ["9.0a"])
+        assert "KD3109" in told["known_issues"]  # kernels refuses publishers that the Hub does not trust
+        assert f'trust_remote_code=["{self.THIRD}"]' in document(good)["pin"]["type"][1]
+
+    @pytest.mark.parametrize(
+        ("changes", "code", "says"),
+        [
+            ({"name": None, "id": None}, 1, "has no usable name and id, which kernels 0.17.2 demands"),
+            ({"python_depends": ["einops"]}, 1, "pip install einops"),
+            ({"kernels_minver": "0.99.0"}, 1, "needs kernels 0.99.0 or newer"),
+            ({"backend": {"type": "cuda"}}, 3, "names no GPU architectures"),
+        ],
+    )
+    def test_what_speaks_against_it(self, run: Run, hub: Hub, changes: dict[str, Any], code: int, says: str) -> None:
+        hub.repo(self.THIRD).commit(files(CU130, **changes), "v1")
+        result = run("variants", f"{self.THIRD}@v1", hub=hub)
+        assert says in " ".join(result.stdout.split())
+        assert result.returncode == code
+
+    def test_where_it_cannot_be_read_that_is_said_with_the_reason(self, run: Run, hub: Hub) -> None:
+        hub.repo(self.THIRD).commit(files(CU130), "v1")
+        hub.faults.append(Fault("/resolve/", 403))
+        result = run("variants", f"{self.THIRD}@v1", "--timeout", "5", hub=hub)
+        text = " ".join(result.stdout.split())
+        assert result.returncode == 3
+        assert "metadata.json of v1: " in text
+        assert "403" in text
+
+    def test_what_was_read_once_is_known_offline(self, run: Run, hub: Hub) -> None:
+        hub.repo(self.THIRD).commit(files(CU130), "v1")
+        assert run("variants", f"{self.THIRD}@v1", hub=hub).returncode == 0
+        assert run("index", "refresh", self.THIRD, hub=hub).returncode == 0
+        offline = document(run("variants", f"{self.THIRD}@v1", "--format", "json"))
+        assert (offline["source"], offline["usable"]) == ("index", True)
+
+    def test_other_versions_do_not_cost_the_answer_its_time(self, run: Run, hub: Hub) -> None:
+        hub.faults.append(Fault("/resolve/", delay=30))
+        began = time.monotonic()
+        result = run("variants", FLASH, "--timeout", "3", hub=hub)
+        assert time.monotonic() - began < 8
+        assert "did not give metadata.json" in " ".join(result.stdout.split())
+        assert result.returncode == 0  # of this kernel enough is known without
+
+
+class TestWhatItIsFor:
+    """A fault that hangs on the workload is named until the workload is given, and decided then."""
+
+    def run_v9(self, run: Run, hub: Hub, *options: str) -> Result:
+        hub.repos[FLASH].commit(files(CU130, identity="48628c8"), "v9")
+        return run("variants", f"{FLASH}@v9", *options, hub=hub)
+
+    @pytest.mark.parametrize(
+        ("options", "code", "says"),
+        [
+            ((), 0, "[KD3101; depends on the workload]"),
+            (("--training",), 0, "say what it is for: --heads and --kv-heads"),
+            (("--training", "--heads", "14", "--kv-heads", "2"), 1, "which is of no use here: This flash-attn2 build"),
+            (("--training", "--heads", "14"), 0, "(untested)"),
+            (("--inference",), 0, "(untested)"),
+            (("--inference", "--heads", "14", "--kv-heads", "2", "--head-dim", "64", "--dtype", "float16"), 0, ""),
+        ],
+    )
+    def test_each(self, run: Run, hub: Hub, options: tuple[str, ...], code: int, says: str) -> None:
+        result = self.run_v9(run, hub, *options)
+        assert says in " ".join(result.stdout.split())
+        assert result.returncode == code
+        assert ("KD3101" in result.stdout) is (("14" not in options and "--inference" not in options) or code == 1)
+
+    def test_a_version_with_a_fault_is_not_among_the_good_ones_of_the_headline(self, run: Run) -> None:
+        result = run("variants", FLASH, env=machine("2.13.0+cu128", "9.0"))
+        headline = " ".join(result.stdout.split("  here ")[0].split())
+        assert headline == (
+            f"{FLASH}: v2 would load here (untested); v3 would load too, but with a known fault [KD3101]"
+        )
+
+
+def test_the_page_of_the_best_known_kernel_fits_a_screen(run: Run) -> None:
+    for torch, gpus in (("2.13.0+cu130", "9.0"), ("2.13.0+cu128", "12.0"), ("2.11.0+cu128", "9.0"), ("2.9.1", "9.0")):
+        result = run("variants", FLASH, env=machine(torch, gpus), COLUMNS="80")
+        assert result.stdout.count("\n") <= 42
+        assert "works" not in result.stdout
+    whole = run("variants", FLASH, "--verbose")
+    assert whole.stdout.count("torch21") > 40
+
+
 class TestResolve:
     def test_the_chain_and_the_eras(self, run: Run) -> None:
         result = run("resolve", "flash_attention_2", "--transformers", "5.16", "--kernels", "0.16.2")
@@ -285,8 +384,10 @@ class TestIndex:
         assert found["versions"][0]["revision"] == hub.repos[FLASH].branches["v3"]
         assert found["versions"][0]["how"] == "observed"
         assert [v["version"] for v in found["versions"]] == ["v3", "v2"]
-        other = run("index", "show", "kernels-community/relu")
+        other, this = run("index", "show", "kernels-community/relu"), run("index", "show", FLASH)
         assert "derived" in other.stdout
+        assert f"{FLASH}, refreshed" in this.stdout
+        assert f"commit {hub.repos[FLASH].branches['v3'][:10]}" in this.stdout
 
     def test_what_fails_is_named_and_the_rest_is_done(self, run: Run, hub: Hub) -> None:
         result = run("index", "refresh", "someone/nothing", FLASH, hub=hub)
@@ -297,12 +398,36 @@ class TestIndex:
     def test_offline_it_says_so(self, run: Run) -> None:
         one_line(run("index", "refresh", FLASH), 3, "HF_HUB_OFFLINE is set")
 
+    @pytest.mark.parametrize("fault", [{"status": 500}, {"cut": True}, {"status": 200, "body": b"[{]"}, {"delay": 30}])
+    def test_a_hub_that_fails_half_way_through_a_repository_leaves_its_entry_as_it_was(
+        self, run: Run, hub: Hub, fault: dict[str, Any], tmp_path: Path
+    ) -> None:
+        hub.repo("someone/thing").commit(files("torch-cuda"), "v1")
+        before = run("index", "show", FLASH, "--format", "json").stdout
+        hub.faults.append(Fault(f"/tree/{hub.repos[FLASH].branches['v3']}", **fault))  # v2 is listed before
+        result = run("index", "refresh", FLASH, "someone/thing", "--timeout", "3", hub=hub)
+        assert result.returncode == 3
+        assert result.stderr.count("\n") == 1
+        assert result.stdout.startswith("someone/thing: 1 version, 1 build -> ")
+        assert run("index", "show", FLASH, "--format", "json").stdout == before
+        kept = [path.name for path in (tmp_path / "cache" / "kerneldoctor" / "index").iterdir()]
+        assert kept == ["someone--thing.json"]
+
+    def test_a_folder_that_cannot_be_written_is_one_line(self, run: Run, hub: Hub, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        one_line(run("index", "refresh", FLASH, hub=hub, XDG_CACHE_HOME=str(tmp_path / "file")), 2, "cannot write")
+
     def test_show(self, run: Run) -> None:
+        everything = run("index", "show")
+        assert everything.stdout.count("\n") < 150
+        assert any(line.startswith(f"{FLASH} ") for line in everything.stdout.splitlines())
         found = document(run("index", "show", FLASH, "--format", "json"))
         (repository,) = found["repositories"]
         v4 = next(v for v in repository["versions"] if v["version"] == "v4")
         assert (v4["how"], v4["complete"]) == ("partial", False)
         one_line(run("index", "show", "someone/nothing"), 3, "does not know")
+        one_line(run("index", "show", "kernels-community/flash-atn2"), 3, f"did you mean {FLASH}?")
+        one_line(run("index", "show", "flash_attention_2"), 2, "is no repository")
 
 
 class TestScan:

@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "host": {"errors", "processes"},
     "probes": {"errors", "environment", "host", "processes", "address", "build_label"},
     "engine": {"errors", "environment", "archs", "files"},
-    "hub": {"errors", "environment", "engine", "archs"},
+    "hub": {"errors", "environment", "engine", "archs", "files"},
     # Of the hub only how names of builds are read: one grammar for listings and for pasted text.
     "intake": {"errors", "environment", "engine", "archs", "hub", "build_label"},
     "build_label": set(),

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..engine.loading import rules_folder
 from ..errors import UsageError
+from ..files import write_text
 from .listing import Build, Listing, Version, in_order
 
 SCHEMA = "kerneldoctor.index/1"
@@ -27,35 +28,33 @@ Entry = Mapping[str, Any]
 
 
 def index_path() -> Path:
-    """The index in force: the user's own (written by `index refresh`) when there is one, else the shipped one."""
-    own = own_index_path()
-    return own if own.is_file() else rules_folder() / "tables" / "hub_index.json"
+    """The shipped index."""
+    return rules_folder() / "tables" / "hub_index.json"
 
 
 def own_index_path() -> Path:
-    """Where `index refresh` writes: the shipped file may be read-only, and an upgrade would overwrite it."""
-    return own_folder() / "hub_index.json"
+    """Where `index refresh` writes, a file a repository: the shipped one may be read-only, and goes with an upgrade."""
+    return own_folder() / "index"
 
 
 def own_folder() -> Path:
     """The folder of this user for what we keep."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "kerneldoctor"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".cache")) / "kerneldoctor"
 
 
 @functools.cache
 def load_index(path: Path) -> dict[str, list[Entry]]:
-    """Entries by repository id. Raises UsageError when the file is not ours."""
+    """Entries of an index file by repository id. Raises UsageError when the file is not ours."""
     try:
         document = json.loads(path.read_text("utf-8"))
         if document["schema"] != SCHEMA:
-            raise UsageError(f"{path} has schema {document['schema']}, this kerneldoctor reads {SCHEMA}: delete it")
-        entries: list[Entry] = document["entries"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is no kernel index ({type(error).__name__}): delete it or refresh it") from None
-    repos: dict[str, list[Entry]] = {}
-    for entry in entries:
-        repos.setdefault(entry["repo"], []).append(entry)
+            raise UsageError(f"{path} has schema {document['schema']}, this kerneldoctor reads {SCHEMA}")
+        repos: dict[str, list[Entry]] = {}
+        for entry in document["entries"]:
+            repos.setdefault(entry["repo"], []).append(entry)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(f"{path} is no kernel index ({type(error).__name__})") from None
     return repos
 
 
@@ -64,7 +63,8 @@ def index_listing(repo: str, notes: tuple[str, ...] = (), repo_type: str = "kern
 
     kernels before 0.14 read repositories of type "model", later releases those of type "kernel".
     """
-    entries = [e for e in load_index(index_path()).get(repo, ()) if e["type"] in (repo_type, "unknown")]
+    entries, more = _entries(repo)
+    entries = [e for e in entries if e["type"] in (repo_type, "unknown")]
     if not entries:
         return None
     branches: dict[str, list[Entry]] = {}
@@ -72,26 +72,73 @@ def index_listing(repo: str, notes: tuple[str, ...] = (), repo_type: str = "kern
         branches.setdefault(entry.get("branch") or entry.get("commit", ""), []).append(entry)
     versions = [_version(name, group) for name, group in branches.items() if name]
     as_of = max((version.as_of for version in versions), default="")
-    return Listing(repo, "index", as_of, in_order(versions), notes)
+    return Listing(repo, "index", as_of, in_order(versions), (*notes, *more))
 
 
 def repositories() -> tuple[str, ...]:
     """Every repository that the index knows, sorted."""
-    return tuple(sorted(load_index(index_path())))
+    try:
+        own = [name.removesuffix(".json").replace("--", "/", 1) for name in os.listdir(own_index_path())]
+    except OSError:
+        own = []
+    return tuple(sorted({*load_index(index_path()), *(name for name in own if name.count("/") == 1)}))
 
 
-def replace_entries(repo: str, versions: Iterable[Version], today: datetime.date) -> Path:
-    """Write the index with the entries of one repository taken from a live listing. Returns the file written."""
-    entries = {name: list(group) for name, group in load_index(index_path()).items()}
-    entries[repo] = [_entry(repo, version, today) for version in versions]
-    document = {"schema": SCHEMA, "entries": [entry for name in sorted(entries) for entry in entries[name]]}
-    target = own_index_path()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = target.with_suffix(f".{os.getpid()}.tmp")
-    scratch.write_text(json.dumps(document, separators=(",", ":")), "utf-8")
-    scratch.replace(target)
+def is_refreshed(repo: str) -> bool:
+    """Whether `index refresh` wrote an entry for a repository."""
+    return _own_file(repo).is_file()
+
+
+def keep_listing(listing: Listing, today: datetime.date) -> Path:
+    """Write the entry of a repository from a live listing, whole or not at all. Returns the file written.
+
+    Raises UsageError where it cannot be written.
+    """
+    path = _own_file(listing.repo)
+    entries = [_entry(listing.repo, version, today) for version in listing.versions]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    write_text(str(path), json.dumps({"schema": SCHEMA, "entries": entries}, indent=1) + "\n")
     load_index.cache_clear()
-    return target
+    return path
+
+
+def _own_file(repo: str) -> Path:
+    return own_index_path() / f"{repo.replace('/', '--')}.json"
+
+
+def _entries(repo: str) -> tuple[list[Entry], tuple[str, ...]]:
+    """The entries of a repository, and a note where the user's own ones cannot be read.
+
+    Own ones take the place of the shipped ones, unless an upgrade has brought newer ones since.
+    """
+    shipped = load_index(index_path()).get(repo, [])
+    if not is_refreshed(repo):
+        return shipped, ()
+    try:
+        own = [entry for entry in load_index(_own_file(repo)).get(repo, ()) if _is_entry(entry)]
+    except UsageError as error:
+        return shipped, (f"{error}: it was passed over; kerneldoctor index refresh {repo} writes it anew",)
+    others = [entry for entry in shipped if entry["type"] != "model"]
+    newest_own, newest = (max(map(_date, entries), default="") for entries in (own, others))
+    if newest_own < newest:
+        return shipped, ()
+    return [*own, *(entry for entry in shipped if entry["type"] == "model")], ()
+
+
+def _is_entry(entry: Entry) -> bool:
+    """Whether what a file that anybody may have edited holds can be used."""
+    texts = (entry.get(key) for key in ("repo", "branch", "commit", "date", "status", "type"))
+    names = entry.get("variants")
+    return (
+        all(isinstance(text, str) for text in texts)
+        and entry["status"] in _RANK
+        and isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+        and isinstance(entry.get("build_ids"), dict)
+    )
 
 
 def _entry(repo: str, version: Version, today: datetime.date) -> Entry:
@@ -99,7 +146,7 @@ def _entry(repo: str, version: Version, today: datetime.date) -> Entry:
     return {
         "repo": repo, "branch": version.name, "commit": version.commit, "date": today.isoformat(),
         "status": "observed", "type": "kernel", "variants": [build.name for build in version.builds],
-        "build_ids": ids, "source": "live listing",
+        "build_ids": ids, "source": "live listing", "note": version.note,
     }  # fmt: skip
 
 

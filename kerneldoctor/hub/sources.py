@@ -96,13 +96,14 @@ def _snapshot_version(snapshot: CachedKernel) -> Version:
 
 
 def _missing(repo: str, error: RepositoryMissingError) -> Listing:
-    raise RepositoryMissingError(f"{error}{_hint(repo)}")
+    raise RepositoryMissingError(f"{error}{nearest(repo)}")
 
 
-def _hint(repo: str) -> str:
+def nearest(repo: str) -> str:
+    """A hint at the end of a complaint: the repository that may be meant."""
     near = difflib.get_close_matches(repo, repositories(), 1, 0.75)
     return f"; did you mean {near[0]}?" if near and near[0] != repo else ""
 
 
 def _nothing(repo: str, notes: tuple[str, ...]) -> Listing:
-    raise UndeterminedError(f"no listing of {repo}: {'; '.join(notes)}{_hint(repo)}")
+    raise UndeterminedError(f"no listing of {repo}: {'; '.join(notes)}{nearest(repo)}")
