@@ -18,12 +18,13 @@ from tests.hub.server import Hub
 ROOT = Path(kerneldoctor.__file__).parents[1]
 
 
-def left_processes() -> list[str]:
-    """The command lines of children of a smoke run that are still there."""
+def left_processes(temporary: Path) -> list[str]:
+    """The command lines of children of smoke runs with this folder for temporary files that are still there."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if f"{MARK}=".encode() in (folder / "environ").read_bytes():
+            variables = (folder / "environ").read_bytes()
+            if f"{MARK}=".encode() in variables and f"TMPDIR={temporary}".encode() in variables:
                 found.append((folder / "cmdline").read_text())
         except OSError:
             continue
@@ -71,7 +72,7 @@ class Place:
         return found
 
     def nothing_is_left(self) -> None:
-        assert left_processes() == []
+        assert left_processes(self.folder / "tmp") == []
         assert list((self.folder / "tmp").iterdir()) == []
 
 

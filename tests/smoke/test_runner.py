@@ -31,7 +31,7 @@ def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     yield
-    assert left_processes() == []
+    assert left_processes(tmp_path) == []
     assert list(tmp_path.glob("kerneldoctor-*")) == []
 
 
@@ -170,7 +170,7 @@ def test_a_signal_to_us_ends_the_children_and_then_us(number: int, plan: str, tm
     us.send_signal(number)
     us.communicate(timeout=10)
     assert us.returncode == -number
-    assert left_processes() == []
+    assert left_processes(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
