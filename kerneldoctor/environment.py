@@ -219,7 +219,7 @@ class FlashAttention:
     version: Fact[str] = NOT_LOOKED  # with local label
     distribution: Fact[str] = NOT_LOOKED
     providers: Fact[tuple[str, ...]] = NOT_LOOKED  # every distribution that owns files of that name
-    kind: Fact[str] = NOT_LOOKED  # complete | stub | leftover | metadata_only | namespace_only
+    kind: Fact[str] = NOT_LOOKED  # complete | incomplete | stub | leftover | metadata_only | namespace_only
     location: Fact[str] = NOT_LOOKED
     built_for_torch: Fact[str] = NOT_LOOKED  # from the local label, "2.8"
     built_for_cuda: Fact[str] = NOT_LOOKED  # "12" or "12.8"
@@ -234,7 +234,7 @@ class Extension:
     distribution: Fact[str] = NOT_LOOKED
     version: Fact[str] = NOT_LOOKED
     file: Fact[str] = NOT_LOOKED
-    problem: Fact[str] = NOT_LOOKED  # empty | truncated | not_elf | wrong_machine; absent when readable
+    problem: Fact[str] = NOT_LOOKED  # empty | truncated | not_elf | wrong_machine | dangling_link | no_file; absent: none
     missing_torch_symbols: Fact[tuple[str, ...]] = NOT_LOOKED  # mangled; undefined here, absent in libtorch
     cxx11_abi: Fact[bool] = NOT_LOOKED  # from its own undefined symbols
     needed: Fact[tuple[str, ...]] = NOT_LOOKED  # DT_NEEDED

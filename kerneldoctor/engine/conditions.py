@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from ..environment import Fact, State
 from .case import Case
@@ -90,8 +90,14 @@ def parse_version(text: str) -> Version | None:
     """A version, or None where the text is none. CUDA, driver, glibc and compute capability count as versions."""
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number of more digits than Python reads
         return None
+
+
+def major_of(version: object) -> int | None:
+    """The first number of a version, 13 of "13.0"; None where it is no version."""
+    parsed = parse_version(str(version))
+    return parsed.major if parsed is not None else None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -130,7 +130,11 @@ def _look(scene: Scene, file: _File, machine: Machine | None, torch: _Torch) -> 
         facts |= {"file": unknown(file.problem), "abi_tag": unknown(file.problem)}
         return Extension(file.module, **facts, **_all_unknown(file.problem))
     try:
-        seen = scene.host.observe("elf", file.path, lambda: describe(file.path, machine, torch.libraries))
+        # A name that is listed and leads nowhere is a link whose target is gone; a folder or a FIFO is no library.
+        kind = scene.host.stat(file.path).kind
+        seen: Mapping[str, Any] = {"problem": "dangling_link" if kind == "missing" else "no_file"}
+        if kind == "file":
+            seen = scene.host.observe("elf", file.path, lambda: describe(file.path, machine, torch.libraries))
     except ProbeError as error:
         return Extension(file.module, **facts, **_all_unknown(str(error)))
     if seen["problem"]:

@@ -70,8 +70,8 @@ def _kind_of_second(
     if binary or scene.host.environ.get(AMD_SWITCH, "").upper() == "TRUE":
         return "complete", binary or AMD_SWITCH
     if _was_installed(scene, distribution, FA2_BINARIES):
-        return "leftover", f"{FA2_BINARIES[0]} was installed and is gone"
-    return "stub", f"no {FA2_BINARIES[0]} on the path: built without its compiled part"
+        return "incomplete", f"{FA2_BINARIES[0]} was installed and is gone"
+    return "incomplete", f"no {FA2_BINARIES[0]} on the path: built without its compiled part"
 
 
 def _third(scene: Scene, path: ImportPath) -> FlashAttention:
@@ -88,7 +88,7 @@ def _third(scene: Scene, path: ImportPath) -> FlashAttention:
     elif binary:
         kind, why = "complete", binary
     else:
-        kind, why = "stub", f"{place.path} without a compiled part"
+        kind, why = "incomplete" if distribution else "stub", f"{place.path} without a compiled part"
     name = posixpath.basename(place.path).split(".")[0] if place else "flash_attn_interface"
     return _with(scene, section, _kind(scene, path, kind, why, distribution), name, place)
 
@@ -111,9 +111,16 @@ def _fourth(scene: Scene, path: ImportPath) -> FlashAttention:
         kind = "stub" if owner else "leftover"
     else:
         section = _described(scene, distribution, None, "")
-        kind, why = ("complete", folder) if folder else ("metadata_only", "metadata without flash_attn/cute")
+        kind, why = _kind_of_fourth(scene, folder)
     place = Importable("", folder, "package") if folder else None
     return _with(scene, section, _kind(scene, path, kind, why, distribution), "flash_attn/cute", place)
+
+
+def _kind_of_fourth(scene: Scene, folder: str | None) -> tuple[str, str]:
+    if folder is None:
+        return "metadata_only", "metadata without flash_attn/cute"
+    whole = exists(scene.host, posixpath.join(folder, "__init__.py"))
+    return ("complete", folder) if whole else ("incomplete", f"no __init__.py in {folder}")
 
 
 def _described(scene: Scene, distribution: Distribution | None, place: Importable | None, what: str) -> FlashAttention:

@@ -203,3 +203,45 @@ def test_one_cause_is_shown_with_its_consequences_folded() -> None:
     assert found["KD2003"].explained_by == "KD2001"
     command = found["KD2001"].remedies[0].command
     assert "flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl" in command
+
+
+@pytest.mark.parametrize(
+    ("label", "torch", "mismatch"),
+    [
+        (
+            {"built_for_torch": "2.8", "built_for_cuda": "12", "built_for_cxx11_abi": True},
+            {"version": "2.9.1+cu130", "cuda": "13.0", "cxx11_abi": True},
+            "torch 2.8, not 2.9.1+cu130; CUDA 12, not 13.0",
+        ),
+        (
+            {"built_for_torch": "2.6", "built_for_cuda": "12", "built_for_cxx11_abi": True},
+            {"version": "2.6.0+cu124", "cuda": "12.4", "cxx11_abi": False},
+            "the new C++ ABI, which is not that of torch",
+        ),
+        (
+            {"built_for_torch": "2.6", "built_for_cuda": "12", "built_for_cxx11_abi": False},
+            {"version": "2.6.0+cu126", "cuda": "12.6", "cxx11_abi": True},
+            "the old C++ ABI, which is not that of torch",
+        ),
+        (
+            {"built_for_torch": "2.9", "built_for_cuda": "12", "built_for_cxx11_abi": True},
+            {"version": "2.9.1+cu128", "cuda": "12.8", "cxx11_abi": True},
+            "absent",
+        ),
+    ],
+)
+def test_the_mismatch_of_a_label_is_named(label: dict[str, Any], torch: dict[str, Any], mismatch: str) -> None:
+    told = case_of(flash_attn={"version": "2.7.4", **label}, torch=torch, extensions=[])
+    assert answer(told, "flash_attn.label_mismatch") == mismatch
+
+
+def test_a_generation_that_is_only_listed_is_hollow() -> None:
+    three = {"kind": "incomplete", "distribution": "flash-attn-3", "version": "3.0.0"}
+    four = {"kind": "metadata_only", "distribution": "flash-attn-4", "version": "4.0.0b36"}
+    hollow = "flash_attn.hollow_generations"
+    assert answer(case_of(flash_attn_3=three, flash_attn_4=four), hollow) == (
+        "flash-attn-3 3.0.0",
+        "flash-attn-4 4.0.0b36",
+    )
+    assert answer(case_of("flash_attn_3", "flash_attn_4"), hollow) == "absent"
+    assert answer(case_of("flash_attn_3"), hollow) == "unknown"

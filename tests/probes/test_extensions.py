@@ -133,6 +133,9 @@ def other_machine(path: Path) -> None:
         (lambda path: path.write_text("version https://git-lfs.github.com/spec/v1\n"), "not_elf"),
         (truncated, "truncated"),
         (other_machine, "wrong_machine"),
+        (lambda path: path.symlink_to(path.parent / "gone"), "dangling_link"),
+        (Path.mkdir, "no_file"),
+        (os.mkfifo, "no_file"),
     ],
 )
 def test_a_file_that_cannot_be_loaded_is_named(tmp_path: Path, make: Callable[[Path], None], problem: str) -> None:
@@ -142,13 +145,6 @@ def test_a_file_that_cannot_be_loaded_is_named(tmp_path: Path, make: Callable[[P
     assert found.missing_torch_symbols.is_unknown
     assert found.archs.is_unknown
     assert found.file.value == str(tmp_path / BINARY)
-
-
-def test_a_fifo_in_place_of_the_file_neither_blocks_nor_passes_for_sound(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / BINARY)
-    found = only(tmp_path)
-    assert found.problem.is_unknown
-    assert "no regular file" in found.problem.note
 
 
 def test_a_torch_that_is_cut_off_makes_the_answer_unknown(tmp_path: Path) -> None:

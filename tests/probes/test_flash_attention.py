@@ -98,14 +98,15 @@ def test_the_package_and_its_binary_without_metadata(tmp_path: Path) -> None:
 def test_a_binary_that_was_installed_and_is_gone(tmp_path: Path) -> None:
     installed(tmp_path, "flash-attn", "2.8.3", "flash_attn/__init__.py", BINARY)
     (tmp_path / BINARY).unlink()
-    assert look(tmp_path)[0].kind.value == "leftover"
+    kind = look(tmp_path)[0].kind
+    assert (kind.value, kind.note) == ("incomplete", "flash_attn_2_cuda was installed and is gone")
 
 
 def test_built_without_its_binary_it_works_only_on_triton_for_amd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(tmp_path, "flash-attn", "2.8.3", "flash_attn/__init__.py")
-    assert look(tmp_path)[0].kind.value == "stub"
+    assert look(tmp_path)[0].kind.value == "incomplete"
     monkeypatch.setenv(flash_attention.AMD_SWITCH, "TRUE")
     assert look(tmp_path)[0].kind.value == "complete"
 
@@ -135,6 +136,14 @@ def test_fa4_alone_leaves_only_a_namespace_for_fa2(tmp_path: Path) -> None:
     assert (fourth.kind.value, fourth.version.value) == ("complete", "4.0.0b36")
     assert fourth.location.value == str(tmp_path / "flash_attn/cute")
     assert third.kind.is_absent
+
+
+def test_fa4_of_which_only_a_folder_is_left(tmp_path: Path) -> None:
+    installed(tmp_path, "flash-attn-4", "4.0.0b36", "flash_attn/cute/__init__.py")
+    (tmp_path / "flash_attn/cute/__init__.py").unlink()
+    assert look(tmp_path)[2].kind.value == "incomplete"
+    (tmp_path / "flash_attn/cute").rmdir()
+    assert look(tmp_path)[2].kind.value == "metadata_only"
 
 
 def test_the_cute_folder_of_fa2_is_not_fa4(tmp_path: Path) -> None:
@@ -177,7 +186,7 @@ def test_fa3_under_each_of_its_names(tmp_path: Path, name: str, files: tuple[str
     assert (third.kind.value, third.distribution.value, third.version.value) == ("complete", name, "3.0.0")
     assert third.providers.value == (name,)
     (tmp_path / files[1]).unlink()
-    assert look(tmp_path)[1].kind.value == "stub"
+    assert look(tmp_path)[1].kind.value == "incomplete"
     (tmp_path / files[0]).unlink()
     assert look(tmp_path)[1].kind.value == "metadata_only"
 

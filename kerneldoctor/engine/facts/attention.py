@@ -11,7 +11,7 @@ from typing import Any
 from ...archs import supports_gpu
 from ...environment import Extension, Fact, absent, known, unknown
 from ..case import Case, Row, derived
-from ..conditions import in_range, parse_version
+from ..conditions import in_range, major_of, parse_version
 
 _BINARY = "flash_attn_2_cuda"
 # Two dependencies of flash-attn-4 that name cutlass.cute.core.ThrMma, gone from nvidia-cutlass-dsl 4.6.0:
@@ -35,6 +35,8 @@ def label_torch_ok(case: Case) -> Fact[Any]:
         return label if not label.is_known else torch
     if minor(label.value) == minor(torch.value) or _symbols_resolve(case):
         return known(True, label.note)
+    if major_of(label.value) is None or major_of(torch.value) is None:
+        return unknown(f"{label.value!r} or {torch.value!r} is no torch release")
     return known(False, f"built for torch {label.value}, torch is {torch.value}")
 
 
@@ -44,8 +46,10 @@ def label_cuda_ok(case: Case) -> Fact[Any]:
     label, cuda = case.fact("flash_attn.built_for_cuda"), case.fact("torch.cuda")
     if not label.is_known or not cuda.is_known:
         return label if not label.is_known else cuda
-    same = str(label.value).partition(".")[0] == str(cuda.value).partition(".")[0]
-    return known(same, f"built for CUDA {label.value}, torch for CUDA {cuda.value}")
+    one, other = major_of(label.value), major_of(cuda.value)
+    if one is None or other is None:
+        return unknown(f"{label.value!r} or {cuda.value!r} is no CUDA release")
+    return known(one == other, f"built for CUDA {label.value}, torch for CUDA {cuda.value}")
 
 
 @derived("flash_attn.label_abi_ok", bool)
@@ -73,6 +77,38 @@ def _false_means_new(case: Case) -> bool:
     if built_for.release[:2] == (2, 6):
         return bool(in_range(version, ">=2.8.0,<2.9"))
     return built_for.release[:2] >= (2, 7)
+
+
+@derived("flash_attn.label_mismatch", str)
+def label_mismatch(case: Case) -> Fact[Any]:
+    """What of the label does not fit, "torch 2.8, not 2.9.1+cu128; CUDA 12, not 13.0". Absent where all fits."""
+
+    def value(path: str) -> Any:
+        return case.fact(path).value
+
+    abi = "old" if value("torch.cxx11_abi") else "new"
+    texts = {
+        "flash_attn.label_torch_ok": f"torch {value('flash_attn.built_for_torch')}, not {value('torch.version')}",
+        "flash_attn.label_cuda_ok": f"CUDA {value('flash_attn.built_for_cuda')}, not {value('torch.cuda')}",
+        "flash_attn.label_abi_ok": f"the {abi} C++ ABI, which is not that of torch",
+    }
+    wrong = [text for path, text in texts.items() if value(path) is False]
+    if wrong:
+        return known("; ".join(wrong), "flash_attn.version")
+    doubt = next((case.fact(path) for path in texts if case.fact(path).is_unknown), None)
+    return doubt or absent("the label fits, or there is none")
+
+
+@derived("flash_attn.hollow_generations", tuple[str, ...])
+def hollow_generations(case: Case) -> Fact[Any]:
+    """FlashAttention 3 or 4 distributions whose package is gone or lacks a part, "flash-attn-4 4.0.0b36"."""
+    kinds = {name: case.fact(f"{name}.kind") for name in ("flash_attn_3", "flash_attn_4")}
+    hollow = [name for name, kind in kinds.items() if kind.value in ("metadata_only", "incomplete")]
+    texts = tuple(f"{case.fact(f'{n}.distribution').value} {case.fact(f'{n}.version').value}" for n in hollow)
+    if texts:
+        return known(texts, kinds[hollow[0]].note)
+    doubt = next((kind for kind in kinds.values() if kind.is_unknown), None)
+    return doubt or absent("whole, or not installed")
 
 
 @derived("gpu.flash_attn_2_supported", bool)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...environment import Extension, Fact, absent, known, unknown
 from ..case import Case, derived
-from ..conditions import parse_version
+from ..conditions import major_of, parse_version
 
 _CUDART = re.compile(r"libcudart\.so\.(\d+)")
 
@@ -20,6 +20,23 @@ def public_version(case: Case) -> Fact[Any]:
     """The version of the extension's distribution without its local label: what an index knows it by."""
     version = case.fact("extension.version")
     return known(str(version.value).partition("+")[0], version.note) if version.is_known else version
+
+
+_FAULTS = {
+    "empty": "it is empty",
+    "truncated": "it was cut off",
+    "not_elf": "it is another kind of file",
+    "wrong_machine": "it is for another kind of machine",
+    "dangling_link": "it is a link whose target is gone",
+    "no_file": "it is no regular file",
+}
+
+
+@derived("extension.fault", str)
+def fault(case: Case) -> Fact[Any]:
+    """`extension.problem` as words of a sentence."""
+    problem = case.fact("extension.problem")
+    return known(_FAULTS.get(str(problem.value), str(problem.value)), problem.note) if problem.is_known else problem
 
 
 @derived("extension.torch_symbols_ok", bool)
@@ -58,6 +75,8 @@ def cudart_major_ok(case: Case) -> Fact[Any]:
         return needed if needed.is_unknown else cuda
     if cuda.is_absent:
         return absent("torch brings no CUDA runtime")
+    if major_of(needed.value) is None or major_of(cuda.value) is None:
+        return unknown(f"{needed.value!r} or {cuda.value!r} is no CUDA release")
     if _major(cuda.value) == needed.value:
         return known(True, f"libcudart.so.{needed.value} comes with torch")
     if any(item.cudart_major.value == _major(cuda.value) for item in _siblings(case)):
