@@ -22,7 +22,7 @@ from ..engine.matching import judge_certain, judge_told
 from ..engine.model import Finding, Rule
 from ..engine.patterns import squeeze
 from ..engine.symptoms import STRENGTHS, Hit, Symptoms
-from ..engine.testimony import infer, testify, testify_question, told
+from ..engine.testimony import infer, add_told, add_told_of, told
 from ..environment import Environment, Fact
 from ..intake.model import Contradiction, Pasted
 from ..intake.text import clean, to_bytes
@@ -127,10 +127,10 @@ def diagnose_text(text: str | bytes, name: str = "", known: Knowledge | None = N
 def _answer(pasted: Pasted, hits: tuple[Hit, ...], known: Knowledge) -> Diagnosis:
     testimony = told(hits)
     case = Case(
-        infer(testify(pasted.environment, testimony), known.tables),
+        infer(add_told(pasted.environment, testimony), known.tables),
         known.tables,
-        testify_question(pasted.kernel or Kernel(), "kernel", testimony),
-        testify_question(pasted.workload or Workload(), "workload", testimony),
+        add_told_of(pasted.kernel or Kernel(), "kernel", testimony),
+        add_told_of(pasted.workload or Workload(), "workload", testimony),
     )
     errors = squeeze(" ".join(block.text for block in pasted.error_text))
     answers, refuted = _weigh(case, hits, known.rules, errors)
@@ -181,7 +181,10 @@ def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], ca
     score += 30 if truth else min(5 * len(finding.facts), 20)
     mentioned = all(_MENTION.search(hit.beside) for hit in hits)
     score -= _MENTIONED * mentioned
-    sure = bool(truth) or (best.symptom.strength == "decisive" and not mentioned)
+    if mentioned:
+        sure = bool(truth) and _has_other_lines(finding, hits)
+    else:
+        sure = bool(truth) or best.symptom.strength == "decisive"
     settled = _settled(finding, sure)
     return Answer(
         finding=settled,
@@ -191,6 +194,13 @@ def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], ca
         ask=None if sure else ask_for(settled.missing, case),
         score=score,
     )
+
+
+def _has_other_lines(finding: Finding, hits: Iterable[Hit]) -> bool:
+    """Whether a fact that decided it stands elsewhere than in the words themselves."""
+    own = {line for hit in hits for line in range(hit.first_line, hit.last_line + 1)}
+    lines = [_LINE.match(used.source) for used in finding.facts]
+    return any(int(line[1]) not in own for line in lines if line)
 
 
 def _settled(finding: Finding, sure: bool) -> Finding:

@@ -79,7 +79,7 @@ def _on_processes(
             except BrokenProcessPool:
                 yield todo.pop(0), None
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+                pool.shutdown(cancel_futures=True)
 
 
 class _Window:

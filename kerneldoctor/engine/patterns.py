@@ -94,7 +94,7 @@ def complaint(match: str) -> str:
         if not _letters(source):
             return f"no {SHORTEST} letters in a row that every match contains: {source!r}"
         for token, following in _pairs(source):
-            wide = token in _WIDE or (token.startswith("[") and len(token) > 6)
+            wide = token in _WIDE or token.startswith("[^") or (token.startswith("[") and len(token) > 6)
             if wide and (following in ("*", "+") or re.fullmatch(r"\{\d*,\}", following)):
                 return f"{token + following!r} has no bound: write {{0,200}} or less"
         for branch in _branches(source):
@@ -104,8 +104,8 @@ def complaint(match: str) -> str:
 
 
 def squeeze(text: str) -> str:
-    """The text in lower case and without white space: however lines were wrapped, the letters stay in a row."""
-    return "".join(text.lower().split())
+    """The text in lower case without white space and the bars of a frame: wrapped or not, letters stay in a row."""
+    return "".join(text.lower().replace("|", " ").split())
 
 
 @functools.lru_cache(maxsize=4096)
@@ -180,7 +180,7 @@ def _candidates(branch: str) -> Iterator[frozenset[str]]:
             run += token[-1]
             if not following or following[0] not in "+{":
                 continue
-        letters = "".join(run.lower().split())
+        letters = squeeze(run)
         if len(letters) >= SHORTEST:
             yield frozenset({letters})
         run = ""

@@ -43,7 +43,7 @@ def _values(hit: Hit) -> Iterator[tuple[str, Any]]:
         yield path_of(group), value
 
 
-def testify(environment: Environment, facts: dict[str, Fact[Any]]) -> Environment:
+def add_told(environment: Environment, facts: dict[str, Fact[Any]]) -> Environment:
     """The environment with the told facts where it knew nothing."""
     packages, gpus = environment.packages, environment.gpus
     sections: dict[str, dict[str, Fact[Any]]] = {}
@@ -61,7 +61,7 @@ def testify(environment: Environment, facts: dict[str, Fact[Any]]) -> Environmen
     return dataclasses.replace(environment, packages=packages, gpus=gpus, **changed)
 
 
-def testify_question(section: Q, head: str, facts: dict[str, Fact[Any]]) -> Q:
+def add_told_of(section: Q, head: str, facts: dict[str, Fact[Any]]) -> Q:
     """The same for what the text tells of a Hub kernel or a workload; `head` says which of the two."""
     given = {path.removeprefix(f"{head}."): fact for path, fact in facts.items() if path.startswith(f"{head}.")}
     return dataclasses.replace(section, **{name: f for name, f in given.items() if getattr(section, name).is_unknown})

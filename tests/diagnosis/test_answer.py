@@ -1,0 +1,125 @@
+"""What an answer is made of: certainty, order, lines, what to ask for, and what is dropped."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kerneldoctor.diagnosis.answer import Diagnosis, diagnose_text
+
+SYMBOL = (
+    "ImportError: /env/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: "
+    "undefined symbol: _ZN3c104cuda9SetDeviceEi"
+)
+DRIVER = "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 12040)."
+
+
+def rules(diagnosis: Diagnosis) -> list[str]:
+    return [answer.finding.rule for answer in diagnosis.answers]
+
+
+def test_words_and_facts_together_are_confirmed_and_show_their_lines() -> None:
+    found = diagnose_text(f"torch: 2.13.0+cu130\nUbuntu 22.04\n\n{DRIVER}\n")
+    best = found.answers[0]
+    assert (best.finding.rule, best.finding.certainty, best.basis) == ("KD1001", "confirmed", "text and facts")
+    assert 4 in [line.number for line in best.lines]
+    assert best.ask is None
+
+
+def test_facts_alone_are_enough_where_they_are_certain() -> None:
+    found = diagnose_text("RTX 5090, torch 2.5.1+cu121, Linux x86_64. Nothing works.")
+    assert (rules(found)[0], found.answers[0].basis) == ("KD4005", "facts")
+    assert found.answers[0].finding.certainty == "confirmed"
+
+
+def test_words_that_others_write_too_are_possible_and_say_what_would_settle_it() -> None:
+    found = diagnose_text("RuntimeError: FlashAttention only supports Ampere GPUs or newer.")
+    best = found.answers[0]
+    assert best.finding.certainty == "possible"
+    assert best.ask is not None
+    assert "gpu.compute_capability" in best.ask.facts
+    assert found.ask == best.ask
+
+
+def test_a_rule_that_the_facts_deny_is_dropped_and_named() -> None:
+    text = (
+        "RuntimeError: FlashAttention only supports Ampere GPUs or newer.\nGPU: NVIDIA A100-SXM4-80GB\nflash-attn 2.8.3"
+    )
+    found = diagnose_text(text)
+    assert "KD2020" not in rules(found)
+    assert "KD2020" in [refuted.rule for refuted in found.refuted]
+
+
+def test_a_cause_stands_before_its_consequence() -> None:
+    text = (
+        "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following error: the "
+        "package for FlashAttention2 doesn't seem to be installed.\ntransformers==5.17.0\nkernels==0.17.2\n"
+    )
+    found = diagnose_text(text)
+    assert rules(found)[:2] == ["KD5001", "KD9504"]
+    assert found.answers[1].finding.explained_by == "KD5001"
+
+
+def test_the_copy_of_flash_attention_is_told_by_its_path() -> None:
+    text = "RuntimeError: FlashAttention only supports Ampere GPUs or newer.\nException raised from mha_fwd at {}:370"
+    own = diagnose_text(text.format("/root/csrc/flash_attn/flash_api.cpp"))
+    bundled = diagnose_text(text.format(r"C:\a\xformers\third_party\flash-attention\csrc\flash_attn\flash_api.cpp"))
+    assert rules(own)[0] == "KD2020"
+    assert rules(bundled) == ["KD2028"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"I no longer get `{SYMBOL}` since I reinstalled it.",
+        f"If you see `{SYMBOL}`, reinstall flash-attn.",
+    ],
+)
+def test_a_message_that_is_only_spoken_of_confirms_nothing(text: str) -> None:
+    assert all(answer.finding.certainty == "possible" for answer in diagnose_text(text).answers)
+    assert diagnose_text(SYMBOL).answers[0].finding.certainty == "confirmed"
+
+
+def test_no_remedy_lacks_a_fact_that_its_command_needs() -> None:
+    for answer in diagnose_text(SYMBOL).answers:
+        assert all("(unknown)" not in a.command + a.snippet + a.pin for a in answer.finding.remedies)
+        assert "(unknown)" not in answer.finding.title
+
+
+def test_a_remedy_for_another_torch_is_not_offered() -> None:
+    text = (
+        'RuntimeError: torch_call_dispatcher( "aten::sum", "IntList_out") API call failed\n'
+        "kernels-community/flash-attn2@v3 in training, torch: {}, 14 query heads, 2 KV heads"
+    )
+    pins = {
+        torch: str(diagnose_text(text.format(torch)).answers[0].finding.remedies)
+        for torch in ("2.13.0+cu130", "2.10.0+cu128")
+    }
+    assert "0510be1e482269a46fadf30069aca3ede496ff9b" in pins["2.13.0+cu130"]
+    assert "0510be1e482269a46fadf30069aca3ede496ff9b" not in pins["2.10.0+cu128"]
+
+
+def test_where_nothing_is_known_nothing_is_guessed() -> None:
+    found = diagnose_text("It worked last week. torch 2.8.0, H100. Any idea?")
+    assert not found.determined
+    assert found.ask is not None
+
+
+def test_several_gpus_of_one_kind_are_one_answer() -> None:
+    gpus = "\n".join(f"GPU {i}: NVIDIA GeForce RTX 5090" for i in range(4))
+    text = f"PyTorch version: 2.5.1+cu121\nCUDA used to build PyTorch: 12.1\nGPU models and configuration: {gpus}\n"
+    found = diagnose_text(text)
+    assert rules(found).count("KD4005") == 1
+    assert len(found.answers[0].subjects) == 4
+
+
+def test_two_torch_versions_are_reported_as_a_contradiction() -> None:
+    found = diagnose_text("torch version: 2.6.0+cu124\nflash-attn 2.8.3\ntorch.__version__: 2.9.1+cu128\n")
+    assert "torch.version" in [contradiction.path for contradiction in found.contradictions]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(st.text(max_size=400), st.binary(max_size=400)))
+def test_no_text_makes_it_fail(text: str | bytes) -> None:
+    diagnose_text(text)
