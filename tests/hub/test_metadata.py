@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from kerneldoctor.hub.metadata import Metadata, MetadataError, parse_metadata, read_metadata
 
+WITH_KERNELS = pytest.mark.skipif(importlib.util.find_spec("kernels") is None, reason="kernels is not installed")
 FULL: dict[str, Any] = {
     "name": "mykernel",
     "id": "_mykernel_cuda_0a1b2c3",
@@ -93,6 +95,7 @@ VALUES: dict[str, list[Any]] = {
 
 
 @pytest.mark.torch
+@WITH_KERNELS
 @settings(max_examples=2000, deadline=None)
 @given(st.lists(st.sampled_from([(name, value) for name, values in VALUES.items() for value in values]), max_size=3))
 def test_kernels_reads_what_we_say_it_reads(changes: list[tuple[str, Any]]) -> None:
@@ -112,6 +115,7 @@ def test_kernels_reads_what_we_say_it_reads(changes: list[tuple[str, Any]]) -> N
 
 
 @pytest.mark.torch
+@WITH_KERNELS
 @pytest.mark.parametrize("field", ["name", "id", "version", "license", "python-depends", "backend"])
 def test_kernels_names_the_field_that_we_name(field: str) -> None:
     from kernels._rust import Metadata as Theirs
