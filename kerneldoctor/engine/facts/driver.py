@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from ...environment import Fact, Gpu, absent, known, unknown
 from ..case import Case, Row, derived
-from ..conditions import parse_version
+from ..conditions import major_of, parse_version
 
 _NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 _GPU_NODE = re.compile(r"/dev/nvidia\d+")
@@ -66,10 +66,11 @@ def visible_gpu_count(case: Case) -> Fact[int]:
 def cuda_offered(case: Case) -> Fact[str]:
     """The newest CUDA release that the driver offers, "12.8": as the driver says, or by its version (cuda_drivers)."""
     said, version = case.fact("driver.cuda"), case.fact("driver.version")
-    if said.is_known:
+    if major_of(said.value) is not None:
         return said
     if not version.is_known:
-        return absent(version.note) if version.is_absent else unknown(f"driver.cuda: {said.note}")
+        why = f"driver.cuda {said.value!r} is no CUDA release" if said.is_known else f"driver.cuda: {said.note}"
+        return absent(version.note) if version.is_absent else unknown(why)
     column = minimum_column(case)
     if not column.is_known:
         return column
@@ -87,13 +88,15 @@ def driver_carries(case: Case, cuda: str) -> Fact[bool]:
 
     https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
     """
-    major = cuda.partition(".")[0]
+    major = major_of(cuda)
     if "tegra" in str(case.fact("system.kernel").value):
         return unknown("the drivers of Jetson systems have numbers of their own")
     offered = case.fact("driver.cuda_offered")
-    if offered.is_absent or not major.isdecimal():
-        return absent(offered.note or f"{cuda!r} is no CUDA release")
-    answer = _family_answer(case, major, offered)
+    if offered.is_absent:
+        return absent(offered.note)
+    if major is None:
+        return unknown(f"{cuda!r} is no CUDA release")
+    answer = _family_answer(case, str(major), offered)
     compat = case.fact("driver.cuda_compat")
     if answer.value is False and compat.is_known:
         return unknown(f"a forward-compatibility library comes first, {compat.value}, and what it offers is not known")
@@ -102,10 +105,9 @@ def driver_carries(case: Case, cuda: str) -> Fact[bool]:
 
 def _family_answer(case: Case, major: str, offered: Fact[str]) -> Fact[bool]:
     version, said = case.fact("driver.version"), case.fact("driver.cuda")
-    if said.is_known or not version.is_known:  # the driver's own word, or nothing better
-        if offered.is_unknown:
-            return unknown(offered.note)
-        return known(int(str(offered.value).partition(".")[0]) >= int(major), offered.note)
+    newest = major_of(offered.value)
+    if major_of(said.value) is not None or not version.is_known:  # the driver's own word, or nothing better
+        return unknown(offered.note) if newest is None else known(newest >= int(major), offered.note)
     needed, installed = family_minimum(case, major), parse_version(str(version.value))
     if not needed.is_known or installed is None:
         return unknown(needed.note or f"driver.version {version.value!r} is no version")

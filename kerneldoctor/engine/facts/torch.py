@@ -7,7 +7,7 @@ import re
 from ...archs import parse_arch, supports_gpu
 from ...environment import Fact, absent, known, unknown
 from ..case import Case, Row, derived
-from ..conditions import in_range, parse_version
+from ..conditions import in_range, major_of, parse_version
 from .driver import driver_carries, family_minimum, gpu_capability, visible_nvidia_gpus
 
 _LABEL = re.compile(r"cu(\d{2,3})")
@@ -31,7 +31,10 @@ def driver_needed(case: Case) -> Fact[str]:
     cuda = case.fact("torch.cuda")
     if not cuda.is_known:
         return absent(cuda.note) if cuda.is_absent else unknown(f"torch.cuda: {cuda.note}")
-    return family_minimum(case, str(cuda.value).partition(".")[0])
+    major = major_of(cuda.value)
+    if major is None:
+        return unknown(f"torch.cuda {cuda.value!r} is no CUDA release")
+    return family_minimum(case, str(major))
 
 
 @derived("torch.gpu_archs", tuple[str, ...])
@@ -178,7 +181,8 @@ def _label(case: Case) -> str | None:
     if version.local:
         return version.local if _LABEL.fullmatch(version.local) else None
     by_wheel = case.fact("torch.installer").value in ("pip", "uv")
-    return "cu" + str(cuda.value).replace(".", "") if cuda.is_known and by_wheel else None
+    label = "cu" + str(cuda.value).replace(".", "")
+    return label if cuda.is_known and by_wheel and _LABEL.fullmatch(label) else None
 
 
 def _cuda_of(label: str) -> str:
