@@ -74,7 +74,13 @@ def judge_told(rule: Rule, case: Case) -> tuple[Truth, tuple[Finding, ...]]:
 def _told(rule: Rule, case: Case, truth: Truth) -> Finding:
     when = rule.when or Tree("all", ())
     finding = _finding(rule, when, case, truth, tuple(_missing(when, case)) if rule.when else ())
-    return replace(finding, title=heading(rule.title, case))
+    return replace(finding, title=heading(rule.title, case), diagnosis=_without_gaps(finding.diagnosis))
+
+
+def _without_gaps(text: str) -> str:
+    """A text without the sentences that lack a fact; the first one stays in any case."""
+    first, *rest = re.split(r"(?<=\.) (?=[A-Z])", text)
+    return " ".join([first.replace(" (unknown)", ""), *(sentence for sentence in rest if "(unknown)" not in sentence)])
 
 
 def heading(template: str, case: Case) -> str:

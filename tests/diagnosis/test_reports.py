@@ -40,7 +40,7 @@ def test_every_label_is_a_rule_and_every_rule_with_words_is_tried() -> None:
     known = {rule.id: rule for rule in shipped_rules()}
     assert labels <= set(known)
     with_words = {i for i, rule in known.items() if any(s.strength != "hint" for s in rule.symptoms)}
-    assert with_words <= labels, sorted(with_words - labels)
+    assert with_words <= labels, f"add a report to tests/cases/reports for {sorted(with_words - labels)}"
 
 
 def test_the_reports_are_many_and_of_all_kinds() -> None:
