@@ -185,7 +185,8 @@ def kernels_of_scan(
     for name in dict.fromkeys((*names, *usual_kernels(environment))):
         try:
             found.append(variants(name, environment=environment, asking=Asking("index"), rules=rules))
-        except UndeterminedError as error:
+        # The names are right: a kernels release that nothing is known of must not cost the whole report.
+        except (UndeterminedError, UsageError) as error:
             found.append(Unanswered(name, str(error)))
     return tuple(found)
 

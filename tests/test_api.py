@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import kerneldoctor
-from kerneldoctor import api
+from kerneldoctor import api, api_hub
+from kerneldoctor.environment import Package, Packages, known
 from kerneldoctor.errors import UsageError
 from kerneldoctor.report.model import Ignore
 from tests.fake_host import FakeHost
@@ -102,3 +104,13 @@ def test_identity_comes_from_variables_and_files() -> None:
 
 def test_identity_of_a_machine_that_tells_nothing() -> None:
     assert api.find_identity(FakeHost()) == api.find_identity(FakeHost(environ={"HOME": "", "USER": "root"}))
+
+
+@pytest.mark.parametrize("version", ["x", "", "0.3.0"])
+def test_a_kernels_release_of_which_nothing_is_known_costs_its_own_answer_only(version: str) -> None:
+    items = {**HEALTHY.packages.items, "kernels": Package(version=known(version, "METADATA"))}
+    environment = replace(HEALTHY, packages=Packages(items, True, "listed"))
+    [answer] = api_hub.kernels_of_scan((), environment)
+    assert isinstance(answer, api_hub.Unanswered)
+    assert answer.reference == "flash_attention_2"
+    assert kerneldoctor.scan(env=environment).findings is not None

@@ -15,7 +15,7 @@ from ..engine.model import Rule
 from ..environment import CachedKernel, Environment
 from .acceptance import Missing, Reason
 from .beyond import Beyond, Machine, Verdict
-from .eras import NEWEST_KNOWN, Rules
+from .eras import NEWEST_KNOWN, Rules, rules_of
 from .issues import Faults, KnownIssue
 from .kernel_facts import kernel_facts, kernel_row
 from .listing import Build, Listing, Version
@@ -205,8 +205,11 @@ def kernels_release(case: Case) -> tuple[str, bool | None]:
 
 
 def release_row(tables: Tables, kernels: str) -> Row:
-    """What a kernels release does: its row of the table, or that of the newest release below it."""
-    wanted = Release(kernels)
+    """What a kernels release does: its row of the table, or that of the newest release below it.
+
+    Raises UsageError for text that is no release.
+    """
+    wanted = Release(rules_of(kernels).release)
     rows = [row for row in tables.get("kernels", ()) if Release(row["version"]) <= wanted]
     best = max(rows, key=lambda row: Release(row["version"]), default={})
     return {**best, "version": kernels}

@@ -128,14 +128,14 @@ def test_a_fact_of_a_list_item_is_unknown_for_the_reason_of_its_list() -> None:
     reasons = {
         "gpu.mig": "no answer within 8 s",
         "extension.cxx11_abi": "not looked at",
-        "kernels.trust": "0.99 is new",
+        "kernels.trust": "0.99 is newer than any known here",
     }
     undetermined = {f"KD{number}": (fact,) for number, fact in enumerate(reasons)}
     report = replace(make_report(HANGING), undetermined=undetermined, reasons=reasons)
     page = " ".join(render(report, Style(width=120)).split())
     assert "1 check needs gpu.mig (no answer within 8 s); run where the NVIDIA driver answers" in page
     assert "1 check needs extension.cxx11_abi (not looked at); run `kerneldoctor scan` on that machine" in page
-    assert "1 check needs kernels.trust (0.99 is new); a newer kerneldoctor may know it" in page
+    assert "1 check needs kernels.trust (0.99 is newer than any known here); a newer kerneldoctor may know it" in page
 
 
 def test_facts_that_are_unknown_for_different_reasons_are_not_named_under_one() -> None:
