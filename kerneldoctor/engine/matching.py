@@ -88,10 +88,14 @@ def heading(template: str, case: Case) -> str:
 
     def value(match: re.Match[str]) -> str:
         text = fill(match[0], case)
-        return "" if text in ("(unknown)", "(none)") else text
+        return _GAP if text in ("(unknown)", "(none)") else text
 
-    text = TEMPLATE.sub(value, template)
-    return " ".join(re.sub(r" ?\(\)|: (?=$)|(?<=\s)of (?=is\b)", "", text).split()).replace(" ,", ",")
+    text = re.sub(rf" ?\([^()]*{_GAP}[^()]*\)", "", TEMPLATE.sub(value, template))  # a remark that lacks a fact
+    text = " ".join(re.sub(rf":? ?{_GAP}", "", text).split())
+    return text[0].upper() + text[1:] if text.startswith(("the ", "this ")) else text
+
+
+_GAP = "\0"
 
 
 def _judge_rule(rule: Rule, when: Condition, case: Case, reasons: dict[str, str]) -> tuple[list[Finding], list[str]]:
