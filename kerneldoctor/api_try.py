@@ -6,73 +6,26 @@ No parsing of arguments and no printing here; expected trouble is a Kerneldoctor
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from .environment import Environment, Fact, known, unknown
 from .errors import UndeterminedError, UsageError
+from .smoke.wish import Bounds, Cases, Listener, What, Wish
 
 if TYPE_CHECKING:
-    from .engine.case import Kernel, Row, Workload
+    from .engine.case import Kernel, Row
     from .hub.answer import Answer
-    from .hub.issues import KnownIssue
     from .hub.metadata import Metadata
     from .smoke.contracts import Contract
     from .smoke.fetch import Fetched
-    from .smoke.runner import Limits, Progress
+    from .smoke.runner import Limits
     from .smoke.trial import Refusal, Run, Subject, Trial
     from .smoke.weigh import Knowledge
 
-CaseSet = Literal["quick", "full"]
-
-
-@dataclass(frozen=True, slots=True)
-class What:
-    """Which kernel: exactly one of a reference, a folder, an importable module."""
-
-    reference: str | None = None
-    local: str | None = None
-    module: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cases:
-    """Which cases. `workload` (heads, kv_heads, head_dim, dtype, window, softcap) goes before the sets.
-
-    model: a config.json or a model's name, from which the workload is read. only: case ids, to reproduce.
-    """
-
-    set: CaseSet | None = None
-    only: tuple[str, ...] = ()
-    seed: int = 0
-    backward: bool = True
-    model: str | None = None
-    workload: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Time limits in seconds, and bytes of the host's memory that a kernel may take (None: most of what is free)."""
-
-    case: float = 120.0  # a Triton kernel that is tuned on its first call takes most of a minute
-    load: float = 300.0
-    total: float = 1200.0
-    hub: float = 20.0  # for a listing
-    fetch: float = 600.0
-    memory: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Who is told of what while it happens."""
-
-    step: Callable[[str], None] = lambda text: None
-    known: Callable[[Sequence[KnownIssue]], None] = lambda issues: None  # before the kernel runs
-    progress: Callable[[Progress], None] = lambda seen: None
-
-
+__all__ = ["Bounds", "Cases", "Listener", "list_contracts", "try_kernel"]
 ALL_CASES, USUAL_BOUNDS, NOBODY = Cases(), Bounds(), Listener()
 
 
@@ -111,28 +64,14 @@ def try_kernel(
     host = RealHost()
     target = find_target(host, python)
     facts = environment or run_probes(host, target)
-    wish = _Wish(what, device, cases, tuple(trust_remote_code), verify, bounds, tuple(rules), listener)
+    wish = Wish(what, device, cases, tuple(trust_remote_code), verify, bounds, tuple(rules), listener)
     return _Attempt(wish, target.executable, facts).go()
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """What was asked of try_kernel, beside the machine."""
-
-    what: What
-    device: str
-    cases: Cases
-    trust: tuple[str, ...]
-    verify: bool
-    bounds: Bounds
-    folders: tuple[str | Path, ...]
-    listener: Listener
 
 
 class _Attempt:
     """One call of try_kernel."""
 
-    def __init__(self, wish: _Wish, python: str, environment: Environment) -> None:
+    def __init__(self, wish: Wish, python: str, environment: Environment) -> None:
         from .engine.case import Case
         from .engine.loading import all_rules, shipped_tables
         from .hub.candidates import kernels_release, release_row
@@ -154,12 +93,14 @@ class _Attempt:
 
     def go(self) -> Trial:
         """Every step; the first refusal ends it."""
+        from .smoke.weigh import workload_facts
+
         workload = self._workload()
         fetched = self._fetch(workload)
         if not isinstance(fetched, _Ready):
             return self._refused(fetched[0], fetched[1])
         knowledge = self._knowledge(fetched.kernel)
-        issues = knowledge.issues(_facts_of(workload, self._cases.backward))
+        issues = knowledge.issues(workload_facts(workload, self._cases.backward))
         self._listener.known(issues)
         runs = tuple(self._run(fetched.fetched, device, workload) for device in self._devices)
         return self._weigh(fetched, knowledge, workload, runs)
@@ -237,6 +178,7 @@ class _Attempt:
 
     def _ask(self, reference: str, workload: Mapping[str, Any]) -> Answer:
         from .api_hub import Asking, variants
+        from .smoke.weigh import workload_facts
 
         self._listener.step(f"resolving {reference}")
         return variants(
@@ -244,7 +186,7 @@ class _Attempt:
             environment=self._environment,
             asking=Asking("auto", self._bounds.hub, self._listener.step),
             rules=self._folders,
-            workload=_facts_of(workload, self._cases.backward),
+            workload=workload_facts(workload, self._cases.backward),
         )
 
     def _look(self, fetched: Fetched, from_hub: bool) -> _Ready | tuple[Subject, list[Refusal]]:
@@ -351,11 +293,11 @@ class _Attempt:
         from .smoke.advice import next_steps
         from .smoke.trial import Trial
         from .smoke.verdict import find_pin, judge_runs
-        from .smoke.weigh import weigh
+        from .smoke.weigh import weigh, workload_facts
 
         subject = self._as_loaded(ready.fetched.subject, runs)
         verdict = judge_runs((), runs)
-        findings = weigh(knowledge, _facts_of(workload, self._cases.backward), runs)
+        findings = weigh(knowledge, workload_facts(workload, self._cases.backward), runs)
         return Trial(
             subject=subject,
             runs=runs,
@@ -418,16 +360,3 @@ def _subject(answer: Answer, reference: str, revision: str, commit: str, trust: 
 
     listing = answer.candidates.listing
     return Subject(reference, listing.repo, revision, commit, source=listing.source, trusted_by_name=trust)
-
-
-def _facts_of(workload: Mapping[str, Any], backward: bool) -> Workload:
-    """The workload as rules read it. Without one only the direction is known."""
-    from .engine.case import Workload
-    from .smoke.weigh import workload_of
-
-    if workload:
-        params = {**workload, "backward": backward, "window": [workload["window"]] if workload.get("window") else None}
-        facts = workload_of(params)
-        named = workload.get("model_type")
-        return replace(facts, model_type=known(named, "config.json")) if named else facts
-    return Workload(backward=known(False, "--inference")) if not backward else Workload()

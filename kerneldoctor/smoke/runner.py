@@ -37,13 +37,12 @@ from .protocol import (
     Selection,
     Stage,
     Versions,
-    read_journal,
 )
 from .stopping import Stopping
 from .trial import CaseReport, LoadProblem, Run
+from .watch import Watch
 
 WORKER = Path(__file__).with_name("worker.py")
-_TICK = 0.05  # seconds between two looks at the journal
 _EXIT = 15.0  # seconds that a child may take to exit after it has said everything
 _TRIES = 2  # children in a row that may die without having judged a case
 
@@ -96,12 +95,12 @@ def run_cases(
     with Stopping() as stopping:
         folder = Path(tempfile.mkdtemp(prefix="kerneldoctor-"))
         try:
-            return _Room(order, limits, progress, folder, stopping).run()
+            return Room(order, limits, progress, folder, stopping).run()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Room:
+class Room:
     """One run: its children one after the other, and what is known of the cases."""
 
     def __init__(
@@ -166,7 +165,7 @@ class _Room:
         except OSError as error:
             raise UndeterminedError(f"{self._order.python} cannot be started: {error.strerror or error}") from None
         self._run = replace(self._run, children=self._run.children + 1)
-        watch = _Watch(self, child, Path(job.journal), nonce)
+        watch = Watch(self, child, Path(job.journal), nonce)
         try:
             how = watch.until_over()
         finally:
@@ -275,58 +274,6 @@ class _Room:
         number = next((n for n, c in enumerate(planned, 1) if c.id == case), 0)
         name = stage.name if stage is not None else "start"
         self._progress(Progress(self._order.device, number, len(planned), case, name, time.monotonic() - since))
-
-
-class _Watch:
-    """Looks after one running child: reads its journal, keeps its time."""
-
-    def __init__(self, room: _Room, child: Child, journal: Path, nonce: str) -> None:
-        self._room, self._child, self._journal, self._nonce = room, child, journal, nonce
-        self._read = 0
-        self._since = time.monotonic()  # when the load, or the current case, began
-        self.said: set[type[Event]] = set()
-        self.stage: Stage | None = None
-        self.stages: list[str] = []  # of the case of `stage`
-        self.judged = False  # that case has its result
-        self.seconds = 0.0  # that it took, once the child is over
-
-    def until_over(self) -> How:
-        """Wait for the end of the child, or for a reason to end it."""
-        while True:
-            self.catch_up()
-            self._room.show(self.stage, self._since)
-            self.seconds = time.monotonic() - self._since
-            if self._child.exited():
-                return How.EXIT
-            over = bool({Done, Refused} & self.said)
-            how = self._room.overdue(self.stage, Planned in self.said, over, self._since)
-            if how is not None:
-                return how
-            if self._room.too_big(self._child):
-                return How.MEMORY
-            self._child.listen(_TICK)
-
-    def catch_up(self) -> None:
-        """Read what was written since."""
-        try:
-            events, self._read = read_journal(self._journal, self._nonce, self._read)
-        except OSError:
-            return  # not opened yet
-        for event in events:
-            self._hear(event)
-
-    def _hear(self, event: Event) -> None:
-        self.said.add(type(event))
-        self._room.hear(event)
-        if isinstance(event, Stage):
-            if event.case != (self.stage.case if self.stage else None):
-                self._since = time.monotonic()
-                self.stages.clear()
-            self.stage, self.judged = event, False
-            self.stages.append(event.name)
-        elif isinstance(event, (Result, Planned, Done, Refused)):
-            self._since = time.monotonic()
-            self.judged = self.judged or isinstance(event, Result)
 
 
 def _last_line(text: str) -> str:

@@ -6,7 +6,7 @@ Pure. A rule about a build often hangs on the workload; it is asked about each c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..engine import facts  # noqa: F401 - registers the derived facts that rules name
@@ -72,6 +72,16 @@ def workload_of(params: Mapping[str, Any]) -> Workload:
         compile=known(False, _SOURCE),
         distributed=known(False, _SOURCE),
     )
+
+
+def workload_facts(asked: Mapping[str, Any], backward: bool) -> Workload:
+    """A workload that was asked for, as rules read it. Without one at most the direction is known."""
+    if not asked:
+        return Workload() if backward else Workload(backward=known(False, "--inference"))
+    window = [asked["window"]] if asked.get("window") else None
+    facts_of_it = workload_of({**asked, "backward": backward, "window": window})
+    named = asked.get("model_type")
+    return replace(facts_of_it, model_type=known(named, "config.json")) if named else facts_of_it
 
 
 def _judged(reports: Iterable[CaseReport]) -> Iterable[CaseReport]:

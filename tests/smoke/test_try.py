@@ -158,14 +158,16 @@ def test_every_fault_is_tried() -> None:
 def test_a_broken_kernel_is_named_for_what_it_is_and_every_other_case_is_judged(place: Place, fault: str) -> None:
     publish(place.hub, REPO, repository(attention(fault)), "v1")
     verdict, outcome, word = BROKEN[fault]
-    found = place.attempt(f"{REPO}@v1", "--timeout", "15", "--memory", "6")
+    # Short only where it is waited for: on a busy machine an honest case takes seconds.
+    found = place.attempt(f"{REPO}@v1", "--timeout", "20" if fault == "hang" else "120", "--memory", "6")
     assert found["verdict"]["kind"] == verdict, found["verdict"]
     if fault.startswith("import"):
         assert found["cases"] == []
         return
     bad = of_kind(found, outcome) if outcome else []
     assert len(found["cases"]) == 16
-    assert {case["outcome"] for case in found["cases"]} <= {"passed", outcome}
+    others = [(case["id"], case["outcome"], case["detail"]) for case in found["cases"] if case not in bad]
+    assert {outcome for _, outcome, _ in others} <= {"passed"}, others
     assert bool(bad) == bool(outcome)
     assert all(word in case["detail"] for case in bad), [case["detail"] for case in bad]
     assert (found["pin"] is None) == (verdict == "failed")
