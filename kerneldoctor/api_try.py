@@ -108,6 +108,9 @@ class _Attempt:
     # --- which build ------------------------------------------------------------------------------------------------
 
     def _workload(self) -> dict[str, Any]:
+        from .smoke.cases import read_workload
+        from .smoke.protocol import ProtocolError
+
         found: dict[str, Any] = {}
         if self._cases.model is not None:
             from .smoke.model_config import workload_of_model
@@ -119,7 +122,12 @@ class _Attempt:
             return {}
         if "heads" not in found:
             raise UsageError("a workload needs its number of heads: --heads, or --model")
-        return {"kv_heads": found["heads"], "head_dim": 128, "dtype": "bfloat16", **found}
+        whole = {"kv_heads": found["heads"], "head_dim": 128, "dtype": "bfloat16", **found}
+        try:
+            read_workload(whole)
+        except ProtocolError as error:
+            raise UsageError(str(error)) from None
+        return whole
 
     def _fetch(self, workload: Mapping[str, Any]) -> _Ready | tuple[Subject, list[Refusal]]:
         """The build that is to be run, looked at; or why not."""

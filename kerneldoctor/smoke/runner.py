@@ -200,8 +200,10 @@ class Room:
 
     def _judge(self, ending: Ending) -> None:
         """Lay what the child died of at the door of a case, or of the load."""
-        if ending.code == EXIT_BAD_JOB:
-            raise AssertionError(f"the worker could not read its job: {ending.words[-300:]}")
+        # No code of the kernel runs while cases are chosen: what ends there with an exception is our own fault.
+        ours = ending.stage is not None and ending.stage.name == "plan" and (ending.code or 0) > 0
+        if ending.code == EXIT_BAD_JOB or (ours and Planned not in ending.said):
+            raise AssertionError(f"the worker could not read its job: {_last_line(ending.words)}")
         if Hello not in ending.said and ending.how is How.EXIT:
             raise UndeterminedError(
                 f"{self._order.python} did not start the worker: {_last_line(ending.words) or ending.text}"

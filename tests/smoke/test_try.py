@@ -306,6 +306,23 @@ def test_a_case_that_does_not_exist_is_wrong_use(place: Place) -> None:
     assert "dense-mha-bf16-d64" in line
 
 
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--heads", "8", "--kv-heads", "3"), "kv_heads=3"),
+        (("--kv-heads", "2"), "--heads"),
+        (("--heads", "8", "--cases", "full"), "--cases"),
+        (("--model", "./nothing.json"), "--model"),
+        (("--device", "tpu"), "--device"),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_use(place: Place, arguments: tuple[str, ...], word: str) -> None:
+    device = () if "--device" in arguments else ("--device", "cpu")
+    code, line = complaint(place, f"{REPO}@v1", *device, *arguments)
+    assert code == 2
+    assert word in line
+
+
 # --- another interpreter, and signals -------------------------------------------------------------------------------
 
 
