@@ -173,7 +173,7 @@ def _subject(case: Case) -> str:
     if case.item_name == "gpu":
         index, name = case.fact("gpu.index"), case.fact("gpu.name")
         if not name.is_known:
-            return nameless("gpu.name", case)
+            return nameless("gpu.name", case) if index.is_known else ""
         return f"GPU {index.value}: {name.value}" if index.is_known else str(name.value)
     if case.item_name:
         return fill("{extension.module}", case)

@@ -103,7 +103,7 @@ def _gpu(gpu: Gpu) -> str:
         details.append(gib(gpu.memory_bytes.value))
     if gpu.mig.value:
         details.append(f"MIG on, {value_text(gpu.mig_devices.value)} instances")
-    name = _say(gpu.name, "GPU without a name")
+    name = str(gpu.name.value) if gpu.name.is_known else "GPU of unknown name"
     return f"{name} ({', '.join(details)})" if details else name
 
 
