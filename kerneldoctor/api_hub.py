@@ -21,7 +21,6 @@ from .hub.listing import Listing
 from .hub.naming import Meaning, meaning
 from .hub.reference import Kind, Reference, parse_reference
 from .hub.sources import Prefer
-from .hub.whatif import Changes, apply
 from .values import dataclass
 
 if TYPE_CHECKING:
@@ -29,10 +28,11 @@ if TYPE_CHECKING:
     from .engine.model import Rule
     from .hub.candidates import Candidates
     from .hub.find_env import Option
+    from .hub.index import Contents
+    from .hub.whatif import Changes
     from .report.redact import Identity
 
 Progress = Callable[[str], None]
-NO_CHANGES = Changes()
 # What a bare flash_attention_N is about where transformers cannot be asked.
 _USUAL = {
     2: "kernels-community/flash-attn2",
@@ -57,7 +57,7 @@ def variants(
     reference: str,
     *,
     environment: Environment,
-    changes: Changes = NO_CHANGES,
+    changes: Changes | None = None,
     asking: Asking = USUAL_ASKING,
     find_env: bool = False,
     rules: Sequence[str | Path] = (),
@@ -76,7 +76,7 @@ def variants(
     if parsed.kind is Kind.BUILTIN:
         raise UsageError(f"{parsed.name} is attention that transformers and torch bring themselves: it has no builds")
     tables = shipped_tables()
-    environment, notes = apply(environment, changes, tables)
+    environment, notes = _changed(environment, changes, tables)
     known_rules = all_rules(tuple(Path(folder) for folder in rules))
     return _Inquiry(environment, tables, known_rules, workload, asking).answer(parsed, find_env, notes)
 
@@ -192,13 +192,13 @@ def kernels_of_scan(
 
 
 def resolve(
-    reference: str, *, environment: Environment, changes: Changes = NO_CHANGES
+    reference: str, *, environment: Environment, changes: Changes | None = None
 ) -> tuple[Meaning, tuple[str, ...]]:
     """What a name means for the installed transformers, or the one of `changes`; and notes on the changes."""
     from .engine.loading import shipped_tables
 
     parsed = parse_reference(reference)
-    environment, notes = apply(environment, changes, shipped_tables())
+    environment, notes = _changed(environment, changes, shipped_tables())
     return meaning(parsed, environment, shipped_tables()), notes
 
 
@@ -224,7 +224,8 @@ def look(env: str | None = None, python: str | None = None) -> tuple[Environment
 def refresh_index(repo: str, asking: Asking = USUAL_ASKING, today: datetime.date | None = None) -> tuple[Listing, Path]:
     """Write an entry of the user's index from the live Hub. Raises UsageError or HubError, then nothing is written."""
     from .hub.index import keep_listing
-    from .hub.live import Question, live_listing
+    from .hub.listing import Question
+    from .hub.live import live_listing
     from .hub.sources import offline
 
     parsed = parse_reference(repo)
@@ -236,6 +237,14 @@ def refresh_index(repo: str, asking: Asking = USUAL_ASKING, today: datetime.date
     if not listing.versions:
         raise UsageError(f"{parsed.repo} has no branches on the Hub: there is nothing to keep")
     return listing, keep_listing(listing, today or datetime.date.today())
+
+
+def _changed(environment: Environment, changes: Changes | None, tables: Tables) -> tuple[Environment, tuple[str, ...]]:
+    if not changes:
+        return environment, ()
+    from .hub.whatif import apply
+
+    return apply(environment, changes, tables)
 
 
 def _subject(reference: Reference, meant: Meaning) -> tuple[str, str]:
@@ -252,7 +261,7 @@ def _subject(reference: Reference, meant: Meaning) -> tuple[str, str]:
 
 
 def _listing(repo: str, asked: str, environment: Environment, tables: Tables, asking: Asking) -> Listing:
-    from .hub.live import Question
+    from .hub.listing import Question
     from .hub.sources import find_listing
 
     prefer: Prefer = asking.source
@@ -280,19 +289,9 @@ def _other_revision(asked: str) -> str:
     return "" if number.isdecimal() else asked
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
-    """What the index knows of some repositories, or of all."""
-
-    shipped: Path
-    own: Path  # the folder of what `index refresh` wrote, whether it is there or not
-    refreshed: frozenset[str]  # repositories that have an entry there
-    listings: tuple[Listing, ...]
-
-
-def read_index(repos: Sequence[str] = ()) -> Index:
+def read_index(repos: Sequence[str] = ()) -> Contents:
     """The index in force, for all repositories by default. Raises UsageError, UndeterminedError."""
-    from .hub.index import index_listing, index_path, is_refreshed, own_index_path, repositories
+    from .hub.index import Contents, index_listing, index_path, is_refreshed, own_index_path, repositories
     from .hub.sources import nearest
 
     names = [_repository(repo) for repo in repos] or repositories()
@@ -303,7 +302,7 @@ def read_index(repos: Sequence[str] = ()) -> Index:
             raise UndeterminedError(f"the index does not know {repo[:100]}{nearest(repo)}")
         listings += [found] if found is not None else []
     refreshed = frozenset(listing.repo for listing in listings if is_refreshed(listing.repo))
-    return Index(index_path(), own_index_path(), refreshed, tuple(listings))
+    return Contents(index_path(), own_index_path(), refreshed, tuple(listings))
 
 
 def _repository(name: str) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ..environment import Fact, absent, known, unknown
+from ..values import dataclass
 from .eras import Feature, Rules, first_release
 from .system import FACT_PATHS, SystemDescription
 from .variant import Framework, Numbers, Variant, backend_tag

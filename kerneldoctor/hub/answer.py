@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..engine.case import Tables
 from ..environment import Environment
+from ..values import dataclass
 from .candidates import Candidates, VersionCandidates
 from .kernel_facts import kernel_row
 from .naming import Meaning

@@ -6,10 +6,11 @@ Known faults of single builds are rules, see issues.py.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..archs import supports_gpu
 from ..engine.case import Case, Kernel, Row
@@ -17,6 +18,7 @@ from ..engine.conditions import in_range
 from ..engine.facts.driver import gpu_capability, visible_nvidia_gpus
 from ..engine.model import Certainty
 from ..environment import Fact, Gpu
+from ..values import dataclass
 from .acceptance import Missing
 from .listing import Build, Version
 from .metadata import METADATA, Metadata
@@ -71,7 +73,7 @@ class Beyond:
 Finding = Verdict | Missing
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Machine:
     """The machine's side of the verdicts, worked out once for all builds."""
 

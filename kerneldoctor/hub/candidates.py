@@ -5,7 +5,7 @@ would come of it. Pure: the listing was fetched before.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from packaging.version import Version as Release
 
@@ -13,6 +13,7 @@ from ..engine import facts  # noqa: F401 - registers the derived facts that rule
 from ..engine.case import Case, Row, Tables, Workload
 from ..engine.model import Rule
 from ..environment import CachedKernel, Environment
+from ..values import dataclass
 from .acceptance import Missing, Reason
 from .beyond import Beyond, Machine, Verdict
 from .eras import NEWEST_KNOWN, Rules, rules_of

@@ -7,10 +7,10 @@ no architectures of its own (flash-attn2, for one, does).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 
 from ..archs import supports_gpu
+from ..values import dataclass
 from .variant import Numbers
 
 _VOLTA_TO_ADA = ("7.0", "7.2", "7.5", "8.0", "8.6", "8.7", "8.9")

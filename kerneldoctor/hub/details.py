@@ -7,15 +7,17 @@ A commit never changes, so that a copy says what the Hub would say, wherever and
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..environment import Environment, Fact, absent, known, unknown
 from ..errors import HubError
+from ..values import dataclass
 from .index import own_folder
 from .listing import NOT_READ, TRUSTED, Build, Listing, Version
 from .metadata import CONTENT, METADATA, Metadata, MetadataError, parse_metadata, read_metadata
@@ -95,7 +97,7 @@ def _in_caches(repo: str, version: Version, build: Build, search: Search) -> Fac
     return unknown(f"{METADATA} is not in the cache")
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class _Asked:
     """What the Hub has said so far."""
 

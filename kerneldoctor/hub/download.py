@@ -11,11 +11,11 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from ..errors import HubError, UsageError
+from ..values import dataclass
 from .live import endpoint
 
 # As kernels does (`_BYTECODE_IGNORE_PATTERNS` of https://pypi.org/project/kernels/0.17.2/).

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import enum
 import functools
-from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
 from ..errors import UsageError
+from ..values import dataclass
 
 OLDEST_KNOWN = "0.4.0"
 NEWEST_KNOWN = "0.17.2"

@@ -7,12 +7,13 @@ driver; kernels and transformers always as a pair that agrees. Each environment 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..engine.case import Case, Tables, Workload
 from ..engine.facts.releases import installed
 from ..engine.model import Rule
 from ..environment import Environment, Package, known
+from ..values import dataclass
 from .beyond import VerdictCode
 from .candidates import Judge, VersionCandidates
 from .listing import Listing

@@ -19,12 +19,23 @@ from typing import Any
 from ..engine.loading import rules_folder
 from ..errors import UsageError
 from ..files import write_text
+from ..values import dataclass
 from .listing import Build, Listing, Version, in_order
 
 SCHEMA = "kerneldoctor.index/1"
 _RANK = {"observed": 2, "derived": 1, "partial": 0}
 
 Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the index knows of some repositories, or of all."""
+
+    shipped: Path
+    own: Path  # the folder of what `index refresh` wrote, whether it is there or not
+    refreshed: frozenset[str]  # repositories that have an entry there
+    listings: tuple[Listing, ...]
 
 
 def index_path() -> Path:

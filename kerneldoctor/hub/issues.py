@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..engine.case import Case, Kernel, Workload
 from ..engine.conditions import BINARY, evaluate, leaves
 from ..engine.matching import judge
 from ..engine.model import Advice, Certainty, Finding, Rule, Severity
 from ..environment import unknown
+from ..values import dataclass
 from .listing import Build
 
 _BUILD_ID = "kernel.build_id"

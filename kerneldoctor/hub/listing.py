@@ -1,18 +1,20 @@
-"""What is known of a kernel repository: its versions (branches), their commits and build folders. Values only."""
+"""What is asked and known of a kernel repository: versions (branches), their commits and build folders. Values only."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Literal
 
 from ..environment import Fact, unknown
+from ..values import dataclass
 
 Source = Literal["live", "cache", "index"]
 How = Literal["live", "cache", "observed", "derived", "partial"]
 
 NOT_READ: Fact[Any] = unknown("metadata.json was not read")
 NOT_ASKED: Fact[Any] = unknown("whether the Hub marks this publisher as trusted was not asked")
+TIMEOUT = 20.0  # seconds for one listing
 TRUSTED = "kernels-community"  # the Hub marks more publishers; of this one kernels itself says so
 
 _VERSION = re.compile(r"v(\d+)", re.ASCII)
@@ -71,6 +73,16 @@ class Listing:
             if len(name) >= 7 and version.commit.startswith(name):
                 return version
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to ask: a repository, perhaps one revision that is no `v<N>` branch, and for how long."""
+
+    repo: str
+    revision: str = ""
+    timeout: float = TIMEOUT
+    progress: Callable[[str], None] = lambda text: None
 
 
 def in_order(versions: list[Version]) -> tuple[Version, ...]:

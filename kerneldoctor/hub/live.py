@@ -12,15 +12,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..environment import Fact, absent, unknown
 from ..errors import HubError, UsageError
-from .listing import NOT_READ, Build, Listing, Version, build_id, in_order
+from .listing import NOT_READ, Build, Listing, Question, Version, build_id, in_order
 from .metadata import METADATA, SIZE_LIMIT
 
-TIMEOUT = 20.0  # seconds for one listing
 ATTEMPTS = 4
 _BUSY = (429, 500, 502, 503, 504)
 T = TypeVar("T")
@@ -32,16 +30,6 @@ class RepositoryMissingError(UsageError):
 
 class RevisionMissingError(UsageError):
     """The Hub answered, and the repository has no such branch, tag or commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What to ask: a repository, perhaps one revision that is no `v<N>` branch, and for how long."""
-
-    repo: str
-    revision: str = ""
-    timeout: float = TIMEOUT
-    progress: Callable[[str], None] = lambda text: None
 
 
 def endpoint() -> str:
@@ -78,17 +66,21 @@ class _Retries(logging.Filter):
     def __init__(self, progress: Callable[[str], None]) -> None:
         super().__init__()
         self._progress = progress
+        self._thread = 0
         self.last = ""
 
     def listen(self) -> None:
-        """Stand in for huggingface_hub's logging of requests from now on."""
+        """Stand in for huggingface_hub's logging of requests from now on. Called in the thread that asks."""
+        self._thread = threading.get_ident()
         logger = logging.getLogger("huggingface_hub.utils._http")
         for earlier in [f for f in logger.filters if isinstance(f, _Retries)]:
             logger.removeFilter(earlier)
         logger.addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Keep a line about a failed request; let nothing through."""
+        """Keep a line about a failed request of ours; let nothing through, nor what a thread left behind says."""
+        if record.thread != self._thread:
+            return False
         text = record.getMessage().split(" thrown while requesting ")[0].strip()
         self._progress(text)
         if not text.startswith("Retrying"):

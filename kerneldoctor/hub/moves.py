@@ -7,7 +7,6 @@ of released packages hold is offered, and only what this Python, driver and GPUs
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from packaging.version import Version
 
@@ -16,6 +15,7 @@ from ..engine.case import Case, Row
 from ..engine.conditions import in_range, parse_version
 from ..engine.facts.driver import driver_carries, gpu_capability, visible_nvidia_gpus
 from ..engine.facts.releases import agreement, fits_python, installed, row_of, rows_newest_first
+from ..values import dataclass
 from .eras import rules_of
 
 _INDEX = "https://download.pytorch.org/whl"

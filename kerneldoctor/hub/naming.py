@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from packaging.version import Version
@@ -19,6 +19,7 @@ from ..engine.case import Case, Row, Tables
 from ..engine.conditions import parse_version
 from ..engine.facts.releases import agreement, listed_on, row_of, rows_newest_first
 from ..environment import Environment, Fact
+from ..values import dataclass
 from .reference import Kind, Reference
 
 Source = Literal["named", "package", "hub", "none", "builtin", "unknown"]

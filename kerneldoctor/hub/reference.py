@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..errors import UsageError
+from ..values import dataclass
 from .pasted import unwrap
 
 BUILTINS = frozenset(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ..values import dataclass
 from .acceptance import Missing, Problem, Reason, problems
 from .eras import Feature, Rules, rules_of
 from .system import SystemDescription

@@ -5,17 +5,18 @@ Whatever could not be asked is announced in the listing's notes; nothing that ca
 
 from __future__ import annotations
 
-import difflib
 import os
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from packaging.version import Version as Release
 
 from ..environment import CachedKernel, Environment
 from ..errors import HubError, UndeterminedError
 from .index import index_listing, repositories
-from .listing import Build, Listing, Version, in_order
-from .live import Question, RepositoryMissingError, live_listing
+from .listing import Build, Listing, Question, Version, in_order
+
+if TYPE_CHECKING:
+    from .live import RepositoryMissingError
 
 Prefer = Literal["auto", "live", "cache", "index"]
 _TRUE = {"1", "ON", "YES", "TRUE"}  # as huggingface_hub.constants reads its switches
@@ -42,6 +43,9 @@ def find_listing(
         if offline():
             notes = ("the Hub was not asked: HF_HUB_OFFLINE is set",)
         else:
+            # It brings logging and threads with it, which a look into the index does not need.
+            from .live import RepositoryMissingError, live_listing
+
             try:
                 return live_listing(question)
             except HubError as error:
@@ -96,11 +100,13 @@ def _snapshot_version(snapshot: CachedKernel) -> Version:
 
 
 def _missing(repo: str, error: RepositoryMissingError) -> Listing:
-    raise RepositoryMissingError(f"{error}{nearest(repo)}")
+    raise type(error)(f"{error}{nearest(repo)}")
 
 
 def nearest(repo: str) -> str:
     """A hint at the end of a complaint: the repository that may be meant."""
+    import difflib
+
     near = difflib.get_close_matches(repo, repositories(), 1, 0.75)
     return f"; did you mean {near[0]}?" if near and near[0] != repo else ""
 

@@ -8,10 +8,10 @@ kernels/backends.py (`_backend`) of https://pypi.org/project/kernels/0.17.2/.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from ..environment import NOT_LOOKED, Environment, Fact, absent, known, unknown
+from ..values import dataclass
 from .variant import Numbers
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)", re.ASCII)

@@ -20,7 +20,8 @@ import enum
 import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from ..values import dataclass
 
 VERSIONED_BACKENDS = {"cu": "cuda", "rocm": "rocm", "xpu": "xpu", "cann": "cann"}  # by their prefix in names
 PLAIN_BACKENDS = frozenset({"cpu", "metal", "neuron", "tpu"})

@@ -10,13 +10,13 @@ from .layout import Page
 from .text import plural
 
 if TYPE_CHECKING:
-    from ..api_hub import Index
+    from ..hub.index import Contents
 
 SCHEMA = "kerneldoctor.index-contents/1"
 _HOW = {"observed": "seen", "derived": "derived", "partial": "in part"}
 
 
-def to_json(index: Index) -> dict[str, Any]:
+def to_json(index: Contents) -> dict[str, Any]:
     """The published form."""
     return {
         "schema": SCHEMA,
@@ -39,7 +39,7 @@ def to_json(index: Index) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def render(index: Index, page: Page, in_full: bool) -> str:
+def render(index: Contents, page: Page, in_full: bool) -> str:
     """A line a repository, or a line a version."""
     count = len(index.listings)
     page.paragraph("", f"{count} {'repository' if count == 1 else 'repositories'} in {index.shipped}")
