@@ -131,7 +131,8 @@ def _standing(answer: Answer) -> str:
 
 
 def _about(answer: Answer) -> str:
-    return f" on {listing(list(answer.subjects[:3]))}" if answer.subjects else ""
+    new = [subject for subject in answer.subjects if subject not in answer.finding.title]
+    return f" on {listing(new[:3])}" if new else ""
 
 
 def _one_line(text: str, limit: int) -> str:
