@@ -33,6 +33,7 @@ def read_file(path: str, what: str, limit: int = LIMIT) -> bytes:
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     if len(content) > limit:
+        path = "standard input" if path == "-" else path
         raise UsageError(f"{path}: larger than {limit / 2**20:.3g} MiB, this is not {what}")
     return content
 
