@@ -14,6 +14,7 @@ from . import (
     torch,
     torch_install,
     torch_libraries,
+    triton,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "torch",
     "torch_install",
     "torch_libraries",
+    "triton",
 ]

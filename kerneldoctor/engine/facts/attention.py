@@ -176,7 +176,7 @@ def flash_attn_2_orin_code_missing(case: Case) -> Fact[Any]:
 
 
 def _orin_without_own_code(case: Case) -> bool:
-    own = case.fact("gpu.compute_capability").value == "8.7"
+    own = _capability(case).value == "8.7"
     return own and all(not arch.startswith("8.7") and "+PTX" not in arch for archs, _ in _code(case) for arch in archs)
 
 
@@ -252,10 +252,7 @@ def _release(case: Case, name: str) -> Row | Fact[Any]:
 
 
 def _capability(case: Case) -> Fact[Any]:
-    """The compute capability of a GPU that CUDA programs see."""
-    if case.fact("gpu.visible").value is False:
-        return absent("CUDA_VISIBLE_DEVICES hides this GPU")
-    return case.fact("gpu.compute_capability")
+    return case.fact("gpu.capability")
 
 
 def _capability_fact(case: Case, allows: Any, source: str = "compute capability") -> Fact[Any]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...archs import supports_gpu
-from ...environment import Fact, Gpu, absent, known, unknown
+from ...environment import Fact, absent, known, unknown
 from ..case import Case, Row, derived
 from ..conditions import in_range, parse_version
 from .attention import minor
+from .driver import gpu_capability, visible_nvidia_gpus
 
 _RELEASES = "https://github.com/Dao-AILab/flash-attention/releases/download"
 _NEEDED = ("system.os", "system.machine", "python.abi_tag", "torch.version", "torch.cuda")
@@ -108,9 +109,10 @@ def _runs_on_libc(case: Case, needed: str) -> bool:
 
 
 def _runs_on_gpus(case: Case, archs: tuple[str, ...]) -> bool:
-    gpus: tuple[Gpu, ...] = case.fact("gpus").value or ()
-    seen = [gpu for gpu in gpus if gpu.visible.value is not False and gpu.compute_capability.is_known]
-    return all(supports_gpu(archs, str(gpu.compute_capability.value)) is not False for gpu in seen)
+    if "tegra" in str(case.fact("system.kernel").value):  # Jetson has a torch of its own
+        return False
+    capabilities = [gpu_capability(gpu, case) for gpu in visible_nvidia_gpus(case).value or ()]
+    return all(supports_gpu(archs, str(c.value)) is not False for c in capabilities if c.is_known)
 
 
 def _file_name(case: Case, row: Row) -> str:

@@ -13,6 +13,7 @@ from ..case import Case, Row, derived
 from ..conditions import major_of, parse_version
 
 _NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+_HIDDEN = "CUDA_VISIBLE_DEVICES hides this GPU"
 _GPU_NODE = re.compile(r"/dev/nvidia\d+")
 
 
@@ -193,7 +194,12 @@ def _without_userland(case: Case) -> Fact[str]:
 
 @derived("gpu.capability", str)
 def capability(case: Case) -> Fact[str]:
-    """The compute capability of one NVIDIA GPU: as the driver says, or by its product name (gpu_products)."""
+    """The compute capability of one NVIDIA GPU that CUDA sees: as the driver says, or by its name (gpu_products).
+
+    Absent for a GPU that CUDA_VISIBLE_DEVICES hides: no rule is to speak of what no program uses.
+    """
+    if case.fact("gpu.visible").value is False:
+        return absent(_HIDDEN)
     vendor, said = case.fact("gpu.vendor"), case.fact("gpu.compute_capability")
     if vendor.is_known and vendor.value != "nvidia":
         return absent(f"the vendor is {vendor.value}")
@@ -204,6 +210,8 @@ def capability(case: Case) -> Fact[str]:
 def segment(case: Case) -> Fact[str]:
     """What the GPU is sold as: datacenter | workstation | geforce | jetson (gpu_products, or "GeForce" in its name)."""
     name = case.fact("gpu.name")
+    if case.fact("gpu.visible").value is False:
+        return absent(_HIDDEN)
     if not name.is_known:
         return absent(name.note) if name.is_absent else unknown(f"gpu.name: {name.note}")
     if "geforce" in str(name.value).lower():

@@ -22,7 +22,7 @@ def build_supports_gpu(case: Case) -> Fact[bool]:
 
     Absent where the build lists none, as Triton kernels do.
     """
-    archs, capability = case.fact("kernel.archs"), case.fact("gpu.compute_capability")
+    archs, capability = case.fact("kernel.archs"), case.fact("gpu.capability")
     if archs.is_absent or (archs.is_known and not archs.value):
         return absent("the build lists no architectures")
     for fact in (archs, capability):

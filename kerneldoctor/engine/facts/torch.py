@@ -123,6 +123,14 @@ def fitting_differs(case: Case) -> Fact[bool]:
     return known(not same, "torch.version")
 
 
+def wheel_from(case: Case, oldest: str) -> str | None:
+    """What to give to pip for the nearest torch from `oldest` on that fits driver, GPUs and Python; None for none."""
+    found = _fitting(case, oldest)
+    if isinstance(found, str):
+        return None
+    return f'"torch=={found[0]}+{found[1]}" --index-url https://download.pytorch.org/whl/{found[1]}'
+
+
 @derived("torch.numpy_too_new", bool)
 def numpy_too_new(case: Case) -> Fact[bool]:
     """Whether torch was built against the C interface of NumPy 1 and NumPy 2 is installed."""
@@ -194,8 +202,8 @@ def _machine(name: str) -> str:
     return _MACHINES.get(name.lower(), name.lower())
 
 
-def _fitting(case: Case) -> tuple[str, str] | str:
-    """Release and CUDA tag of the wheel that changes least, or why none is offered."""
+def _fitting(case: Case, oldest: str = "0") -> tuple[str, str] | str:
+    """Release and CUDA tag of the wheel that changes least, not before `oldest`, or why none is offered."""
     python, system, machine = (case.fact(p) for p in ("python.version", "system.os", "system.machine"))
     gpus = visible_nvidia_gpus(case)
     if not (python.is_known and system.value in ("linux", "windows") and machine.is_known and gpus.is_known):
@@ -209,6 +217,7 @@ def _fitting(case: Case) -> tuple[str, str] | str:
         return "the compute capability of a GPU is not known"
     wanted = [str(capability.value) for capability in capabilities]
     rows = [row for row in case.table("torch_releases") if _installable(row, case)]
+    rows = [row for row in rows if in_range(row["torch"], f">={oldest}")]
     for row in sorted(rows, key=lambda row: _distance(row, rows, case)):
         for wheel in sorted(row["wheels"], key=_tag_number, reverse=True):
             if _wheel_fits(case, row, wheel, wanted):
