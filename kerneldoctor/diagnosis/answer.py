@@ -22,7 +22,7 @@ from ..engine.matching import judge_certain, judge_told
 from ..engine.model import Finding, Rule
 from ..engine.patterns import squeeze
 from ..engine.symptoms import STRENGTHS, Hit, Symptoms
-from ..engine.testimony import infer, add_told, add_told_of, told
+from ..engine.testimony import add_told, add_told_of, infer, told
 from ..environment import Environment, Fact
 from ..intake.model import Contradiction, Pasted
 from ..intake.text import clean, to_bytes

@@ -12,7 +12,7 @@ from kerneldoctor.engine.lint_symptoms import lint_symptoms
 from kerneldoctor.engine.loading import rule_from_json, shipped_tables
 from kerneldoctor.engine.model import Rule
 from kerneldoctor.engine.symptoms import HEAD, Hit, Symptoms
-from kerneldoctor.engine.testimony import infer, add_told, add_told_of, told
+from kerneldoctor.engine.testimony import add_told, add_told_of, infer, told
 from kerneldoctor.environment import Environment, Gpu, Package, Packages, known
 
 OLD = "The NVIDIA driver on your system is too old (found version 11040)"
@@ -83,7 +83,8 @@ def facts(text: str, *symptoms: dict[str, Any], environment: Environment | None 
 
 
 MISMATCH = {
-    "match": r"CUDA version \((?P<toolkit__nvcc_version>\d+\.\d)\) mismatches[\s\S]{0,80}PyTorch \((?P<torch__cuda>\d+\.\d)\)"
+    "match": r"CUDA version \((?P<toolkit__nvcc_version>\d+\.\d)\) mismatches"
+    r"[\s\S]{0,80}PyTorch \((?P<torch__cuda>\d+\.\d)\)"
 }
 
 
