@@ -12,6 +12,7 @@ from . import terminal
 from .errors import KerneldoctorError
 
 if TYPE_CHECKING:
+    from .address import Address
     from .api_hub import Unanswered
     from .hub.answer import Answer
     from .hub.whatif import Changes
@@ -36,7 +37,9 @@ def _machine(command: Command) -> Command:
             click.option("--env", metavar="FILE", help="Judge saved facts or a saved report; - for stdin."),
             click.option("--python", metavar="PATH", help="Look at the environment of another interpreter."),
             click.option("--torch", metavar="RELEASE", help="What if: 2.13, or 2.13.0+cu130."),
-            click.option("--cuda", metavar="RELEASE", help="What if torch were built for 12.8 (or cpu, rocm6.4, xpu)."),
+            click.option(
+                "--cuda", metavar="RELEASE", help="What if torch were built for 12.8 (cpu, rocm6.4, xpu2025.3)."
+            ),
             click.option("--gpu", multiple=True, metavar="GPU", help='What if: "RTX 5090", sm_120, 12.0, or none.'),
             click.option("--kernels", metavar="RELEASE", help="What if: another kernels release."),
             click.option("--transformers", metavar="RELEASE", help="What if: another transformers release."),
@@ -108,7 +111,7 @@ def variants(
     from .report.variants import to_json
     from .report.variants_page import render
 
-    environment, identity = api_hub.look(options["env"], options["python"])
+    environment, identity, address = api_hub.look_from_shell(options["env"], options["python"])
     answer = api_hub.variants(
         reference, environment=environment, changes=_changes(options), find_env=find_env, rules=folders,
         asking=api_hub.Asking(source, timeout, _progress),  # type: ignore[arg-type]
@@ -117,7 +120,9 @@ def variants(
         ),
     )  # fmt: skip
     code = {True: 0, False: 1, None: 3}[answer.usable]
-    _deliver(options, identity, lambda: to_json(answer), lambda page: render(answer, page, show_all))
+    _deliver(
+        options, _said(options, identity, address), lambda: to_json(answer), lambda page: render(answer, page, show_all)
+    )
     return code
 
 
@@ -139,10 +144,15 @@ def resolve(name: str, **options: Any) -> int:
     from . import api_hub
     from .report.naming import render, to_json
 
-    environment, identity = api_hub.look(options["env"], options["python"])
+    environment, identity, address = api_hub.look_from_shell(options["env"], options["python"])
     meant, notes = api_hub.resolve(name, environment=environment, changes=_changes(options))
     code = {True: 0, False: 1, None: 3}[meant.works]
-    _deliver(options, identity, lambda: to_json(meant, notes), lambda page: render(meant, notes, page))
+    _deliver(
+        options,
+        _said(options, identity, address),
+        lambda: to_json(meant, notes),
+        lambda page: render(meant, notes, page),
+    )
     return code
 
 
@@ -222,20 +232,29 @@ def _changes(options: dict[str, Any]) -> Changes:
     )  # fmt: skip
 
 
+def _said(options: dict[str, Any], identity: Identity, address: Address) -> Callable[[str], str]:
+    """What every text goes through: commands reach the environment that was looked at, and nobody is named."""
+    from .report.redact import Redactor
+
+    if options["no_redact"]:
+        return address.commands
+    redactor = Redactor(identity)
+    return lambda text: redactor(address.commands(text))
+
+
 def _deliver(
-    options: dict[str, Any], identity: Identity, document: Callable[[], Any], page: Callable[[Page], str]
+    options: dict[str, Any], said: Callable[[str], str], document: Callable[[], Any], page: Callable[[Page], str]
 ) -> None:
     """The result in the format asked for, to the file asked for or stdout."""
     from .report.layout import Page
-    from .report.redact import Redactor, redact_json
+    from .report.redact import redact_json
     from .report.text import json_text
 
-    redactor = Redactor(identity)
     if options["form"] == "json":
-        text = json_text(document() if options["no_redact"] else redact_json(document(), redactor))
+        text = json_text(redact_json(document(), said))
     else:
         color = terminal.may_color(options["no_color"], options["output"])
-        text = page(Page(terminal.width(), color, None if options["no_redact"] else redactor))
+        text = page(Page(terminal.width(), color, said))
     terminal.deliver(text, options["output"])
 
 

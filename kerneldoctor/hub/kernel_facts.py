@@ -60,8 +60,7 @@ class _OfBuild:
         self._variant, self._row = variant, row
         said: Metadata | None = build.metadata.value
         self._said = said if said is not None and CONTENT not in said.lacks else None
-        no_sources = f"nothing is known here of the sources of {listing.repo} {version.name}"
-        self._unknown = unknown(f"{build.metadata.note}, and {no_sources}" if self._said is None else no_sources)
+        self._unknown = unknown(build.metadata.note)
         self._unread = build.metadata.note
         self._source = f"derived from the sources of {listing.repo} {version.name}"
 

@@ -176,17 +176,17 @@ def _wanted_backend(change: _Change, row: Row | None, local: str | None, cuda: s
 
 
 def _backend_of(text: str) -> tuple[str, str]:
-    """ "cu128", "12.8", "cpu", "rocm6.4" or "xpu" as backend and release. Raises UsageError."""
+    """ "cu128", "12.8", "cpu", "rocm6.4", "xpu" or "xpu2025.3" as backend and release. Raises UsageError."""
     text = text.strip().lower()
     if text in ("cpu", "none"):
         return "cpu", ""
     if found := re.fullmatch(r"rocm(\d{1,2}\.\d{1,2})", text, re.ASCII):
         return "rocm", found[1]
-    if text == "xpu":
-        return "xpu", ""
+    if found := re.fullmatch(r"xpu(?:(\d{4})\.(\d))?", text, re.ASCII):  # of a build of 2025.3 torch says 20250302
+        return "xpu", f"{found[1]}0{found[2]}00" if found[1] else ""
     if found := _CUDA.fullmatch(text):
         return "cuda", f"{found[1]}.{found[2]}"
-    raise UsageError(f"--cuda {text[:40]!r}: write a release as in 12.8 or cu128, or cpu, xpu, rocm6.4")
+    raise UsageError(f"--cuda {text[:40]!r}: write a release as in 12.8 or cu128, or cpu, rocm6.4, xpu2025.3")
 
 
 def _torch_facts(source: str, version: str, backend: str, number: str, minor: str) -> Torch:

@@ -5,6 +5,7 @@ Pure; which builds are shown at all is decided elsewhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from .text import listing
 MOST_NAMES = 4  # folded names on a line
 MOST_VALUES = 6  # in a pair of braces, or of what builds are for
 
+_FRAMEWORK = re.compile(r"(torch|torch-stable-abi|tvm-ffi)(\d+)(-cxx11|-cxx98|)", re.ASCII)
 _OR_NEWER = frozenset({ReasonCode.STABLE_ABI_TOO_NEW, ReasonCode.NAME_NOT_READ, ReasonCode.MACOS})
 Kind = tuple[str, str, str]  # state, code of the reason or text, what was found
 
@@ -51,34 +53,41 @@ def merged(reasons: Sequence[Reason]) -> Reason:
 
 
 def fold_names(names: Iterable[str], platform: str = "") -> str:
-    """Names of builds with what they share said once: "torch212-cxx11-{cu126,cu130}".
+    """Names of builds with what they share said once: "torch{211,212}-cxx11-{cu126,cu130}".
 
     platform: the end that goes without saying, "x86_64-linux".
     """
-    folds: dict[tuple[str, str], list[str]] = {}
+    tags: dict[tuple[str, str, str, str], list[str]] = {}
     for name in names:
-        front, tag, end = _parts(name)
-        folds.setdefault((front, end), []).append(tag)
-    texts = [_folded(front, tags, "" if end == platform else end) for (front, end), tags in folds.items()]
+        kind, release, front, tag, end = _parts(name)
+        tags.setdefault((kind, release, front, end), []).append(tag)
+    releases: dict[tuple[str, str, tuple[str, ...], str], list[str]] = {}
+    for (kind, release, front, end), found in tags.items():
+        releases.setdefault((kind, front, tuple(found), end), []).append(release)
+    texts = [_folded(*key, found, platform) for key, found in releases.items()]
     if len(texts) > MOST_NAMES:
-        left = sum(len(tags) for tags in list(folds.values())[MOST_NAMES:])
+        left = sum(len(key[2]) * len(found) for key, found in list(releases.items())[MOST_NAMES:])
         texts = [*texts[:MOST_NAMES], f"{left} more"]
     return ", ".join(texts)
 
 
-def _parts(name: str) -> tuple[str, str, str]:
-    """Front, backend and platform of a compiled build's name; of any other name nothing but the front."""
+def _parts(name: str) -> tuple[str, str, str, str, str]:
+    """Of a compiled build "torch", "212", "-cxx11", "cu130", "x86_64-linux"; of any other name nothing but the name."""
     parts = name.split("-")
-    if len(parts) < 4:
-        return name, "", ""
-    return "-".join(parts[:-3]), parts[-3], "-".join(parts[-2:])
+    found = _FRAMEWORK.fullmatch("-".join(parts[:-3]))
+    if found is None:
+        return name, "", "", "", ""
+    return found[1], found[2], found[3], parts[-3], "-".join(parts[-2:])
 
 
-def _folded(front: str, tags: list[str], end: str) -> str:
-    shown = tags[:MOST_VALUES]
-    more = ["..."] if len(tags) > MOST_VALUES else []
-    middle = f"{{{','.join([*shown, *more])}}}" if len(tags) > 1 else tags[0]
-    return "-".join(part for part in (front, middle, end) if part)
+def _folded(kind: str, front: str, tags: Sequence[str], end: str, releases: list[str], platform: str) -> str:
+    middle = f"{kind}{_braces(releases)}{front}"
+    return "-".join(part for part in (middle, _braces(tags), "" if end == platform else end) if part)
+
+
+def _braces(items: Sequence[str]) -> str:
+    more = ["..."] if len(items) > MOST_VALUES else []
+    return f"{{{','.join([*items[:MOST_VALUES], *more])}}}" if len(items) > 1 else items[0]
 
 
 def _in_order(text: str) -> tuple[tuple[int, ...], str]:

@@ -45,7 +45,13 @@ _VERDICTS: Mapping[VerdictCode, Callable[[Verdict], str]] = {
     VerdictCode.LIBC_TOO_OLD: lambda v: f"needs {v.wanted} or newer; here is {v.found}",
     VerdictCode.KERNELS_TOO_OLD: lambda v: f"needs kernels {v.wanted} or newer; here is {v.found}",
 }
-ELSEWHERE = frozenset({ReasonCode.MACHINE, ReasonCode.OS, ReasonCode.BACKEND})  # builds for other platforms
+# Rules that say of a build what a verdict says already; their pages say what to do.
+_PAGES: Mapping[VerdictCode, frozenset[str]] = {
+    VerdictCode.NO_GPU_CODE: frozenset({"KD3102", "KD3103"}),
+    VerdictCode.METADATA_UNREADABLE: frozenset({"KD3107"}),
+    VerdictCode.METADATA_INCOMPLETE: frozenset({"KD3107"}),
+    VerdictCode.PYTHON_DEPENDS_MISSING: frozenset({"KD3106"}),
+}
 
 
 def reason_text(reason: Reason) -> str:
@@ -55,9 +61,10 @@ def reason_text(reason: Reason) -> str:
 
 def verdict_text(verdict: Verdict) -> str:
     """What stops a build that the resolver takes; says so where the build's side of it was derived."""
-    derived = ", derived" if verdict.basis.startswith("derived") else ""
     text = _VERDICTS[verdict.code](verdict)
-    return f"{text[:-1]}{derived})" if derived and text.endswith(")") else f"{text}{derived}"
+    if not verdict.basis.startswith("derived"):
+        return text
+    return f"{text[:-1]}, derived)" if text.endswith(")") else f"{text} (derived)"
 
 
 def missing_text(missing: Missing) -> str:
@@ -83,7 +90,8 @@ def why(candidate: Candidate) -> str:
         return reason_text(candidate.reason)
     sure = [v for v in candidate.verdicts if v.certainty == "confirmed"]
     if sure:
-        return verdict_text(sure[0])
+        pages = [i.rule for i in candidate.issues if i.rule in _PAGES.get(sure[0].code, ())]
+        return verdict_text(sure[0]) + (f" [{', '.join(pages)}]" if pages else "")
     for issue in candidate.issues:
         if issue.severity == "error":
             return issue_text(issue)
@@ -92,3 +100,13 @@ def why(candidate: Candidate) -> str:
     if candidate.missing:
         return f"not determined: needs {missing_text(candidate.missing[0])}"
     return issue_text(candidate.issues[0]) if candidate.issues else ""
+
+
+def more(candidate: Candidate) -> list[str]:
+    """What else there is to say of a build that would be taken."""
+    told = {rule for verdict in candidate.verdicts for rule in _PAGES.get(verdict.code, ())}
+    first, sure = why(candidate), [v for v in candidate.verdicts if v.certainty == "confirmed"]
+    texts = [verdict_text(v) for v in candidate.verdicts if v not in sure[:1]]
+    texts += [issue_text(issue) for issue in candidate.issues if issue.rule not in told]
+    texts += [f"not determined: needs {missing_text(m)}" for m in candidate.missing]
+    return [text for text in texts if text != first]

@@ -9,13 +9,14 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ..environment import Environment, Fact
+from ..environment import Environment, Fact, Gpu
 from ..hub.acceptance import Reason, ReasonCode
 from ..hub.answer import Answer, Pin
 from ..hub.candidates import Candidate, VersionCandidates
 from .folding import merged
 from .naming import to_json as meaning_json
-from .reasons import ELSEWHERE, issue_text, missing_text, reason_text, verdict_text, why
+from .platforms import platform_of
+from .reasons import issue_text, missing_text, reason_text, verdict_text, why
 from .text import listing
 
 if TYPE_CHECKING:
@@ -167,23 +168,27 @@ def _without_build(version: VersionCandidates, environment: Environment) -> str:
 
 def nearest_miss(version: VersionCandidates, environment: Environment) -> str:
     """Why the builds that come nearest do not fit."""
-    backend = environment.torch.backend.value
-    refused = [c for c in version.candidates if c.reason is not None]
-    here = [c for c in refused if c.reason is not None and c.reason.code not in ELSEWHERE]
-    same = [c for c in here if c.variant is not None and c.variant.backend == backend]
-    near = [c.reason for c in (same or here or refused) if c.reason is not None]
-    if not near:
+    platform = platform_of(environment)
+    refused = tuple(c for c in version.candidates if c.reason is not None)
+    here = [c.reason for c in refused if c.reason is not None and not platform.is_foreign(c)]
+    if here:
+        return _common_reason(here)
+    if not refused:
         return "none of its builds has a name that kernels reads"
-    return _common_reason(near, bool(same or here))
+    if platform.has_none_for(refused):
+        return f"none of its builds is for {platform.tag}"
+    near = [c.variant.backend for c in refused if c.variant is not None and not platform.has_none_for((c,))]
+    return f"its builds are for {listing(sorted(set(near)))}; here is {platform.backend or 'an unknown backend'}"
 
 
-def _common_reason(reasons: list[Reason], here: bool) -> str:
-    code, _ = Counter(reason.code for reason in reasons).most_common(1)[0]
+def _common_reason(reasons: list[Reason]) -> str:
+    """What is said against the builds that pass the most checks: codes stand in the order of the checks."""
+    code = max((reason.code for reason in reasons), key=list(ReasonCode).index)
     alike = merged([reason for reason in reasons if reason.code is code])
-    if not here or code is ReasonCode.TORCH_VERSION:
-        torch = "torch " if code is ReasonCode.TORCH_VERSION else ""
-        return f"its builds are for {torch}{alike.wanted}; here is {alike.found}"
-    return reason_text(alike)
+    if code is ReasonCode.TORCH_VERSION:
+        return f"its builds are for torch {alike.wanted}; here is {alike.found}"
+    text = reason_text(alike)
+    return f"the nearest are {text}" if text.startswith("for ") else text
 
 
 def _gpu_text(environment: Environment) -> str:
@@ -191,10 +196,13 @@ def _gpu_text(environment: Environment) -> str:
     if gpus.is_unknown:
         return "GPU unknown"
     visible = [gpu for gpu in gpus.value or () if gpu.visible.value is not False]
-    named = Counter(
-        f"{gpu.name.value or 'GPU'} ({gpu.compute_capability.value or 'capability unknown'})" for gpu in visible
-    )
+    named = Counter(f"{gpu.name.value or 'GPU'}{_capability_text(gpu)}" for gpu in visible)
     return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in named.items()) or "no GPU"
+
+
+def _capability_text(gpu: Gpu) -> str:
+    capability = gpu.compute_capability
+    return "" if capability.is_absent else f" ({capability.value or 'capability unknown'})"
 
 
 def _environment_json(environment: Environment) -> dict[str, Any]:

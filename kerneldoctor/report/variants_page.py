@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from ..hub.answer import Answer
 from ..hub.candidates import Candidate, VersionCandidates
+from ..hub.listing import Version
 from .folding import by_kind, fold_names, state, why_all
 from .layout import Page
 from .naming import conclusion
-from .reasons import ELSEWHERE, issue_text, missing_text, verdict_text, why
+from .platforms import platform_of
+from .reasons import more, why
 from .text import listing, plural
 from .variants import headline, machine_text, option_text, pin_lines, short, source_text, version_sentence
 
@@ -58,7 +60,8 @@ def _answer(answer: Answer, page: Page) -> None:
     page.line(headline(answer), _STYLE[answer.usable])
     page.paragraph("  here    ", machine_text(answer))
     if answer.meaning.source in ("package", "none", "unknown"):
-        page.paragraph("  name    ", conclusion(answer.meaning))
+        usual = "; judged is the kernel that it usually means" if answer.meaning.source == "unknown" else ""
+        page.paragraph("  name    ", f"{conclusion(answer.meaning)}{usual}")
     release = answer.candidates.rules.release
     if answer.candidates.kernels_installed is False:
         install = f'pip install "kernels=={release}"'
@@ -69,21 +72,12 @@ def _answer(answer: Answer, page: Page) -> None:
         )
     version = answer.version
     chosen = version.preferred if version is not None else None
-    for text in _more(chosen):
+    for text in more(chosen) if chosen is not None else ():
         page.paragraph("  also    ", text)
     if options := _deciding(answer):
         page.paragraph("  decide  ", f"say what it is for: {listing(options)}")
     for note in (*answer.meaning.reference.notes, *answer.notes):
         page.paragraph("  note    ", note)
-
-
-def _more(chosen: Candidate | None) -> list[str]:
-    """What else there is to say of a build beside the one thing in the headline."""
-    if chosen is None:
-        return []
-    texts = [verdict_text(v) for v in chosen.verdicts] + [issue_text(i) for i in chosen.issues]
-    texts += [f"not determined: needs {missing_text(m)}" for m in chosen.missing]
-    return [text for text in texts if text != why(chosen)]
 
 
 def _deciding(answer: Answer) -> list[str]:
@@ -97,16 +91,19 @@ def _deciding(answer: Answer) -> list[str]:
 
 def _other_versions(answer: Answer, page: Page) -> None:
     others = [v for v in answer.candidates.versions if v is not answer.version]
-    unseen = [v for v in others if not v.candidates and not v.version.complete]
+    commits = [v for v in others if is_commit(v.version)]
+    unseen = [v for v in others if not v.candidates and not v.version.complete and v not in commits]
     if others:
         page.line()
     for version in others:
-        if version not in unseen:
+        if version not in unseen and version not in commits:
             name = short(version.version.name)
             page.paragraph(f"  {name:<7} ", version_sentence(version, answer.environment))
     if unseen:
         names = listing([short(version.version.name) for version in unseen])
         page.paragraph(f"  {names:<7} ", "cannot be judged: no build was seen")
+    if commits:
+        page.paragraph("  ", f"{plural(len(commits), 'commit')} without a branch (--all)")
 
 
 def _pin(answer: Answer, page: Page) -> None:
@@ -151,8 +148,11 @@ def _all_builds(answer: Answer, page: Page) -> None:
 
 def _folded_builds(answer: Answer, page: Page) -> None:
     """The builds of the versions that matter most, those that share a fate on one line."""
-    asked, versions = answer.version, [v for v in answer.candidates.versions if v.candidates]
-    telling = [v for v in versions if v is asked or any(c.accepted is not False for c in v.candidates)] or versions
+    asked = answer.version
+    versions = [v for v in answer.candidates.versions if v.candidates and (v is asked or not is_commit(v.version))]
+    platform = platform_of(answer.environment)
+    ours = [v for v in versions if v is asked or not all(map(platform.is_foreign, v.candidates))]
+    telling = [v for v in ours if v is asked or any(c.accepted is not False for c in v.candidates)] or ours
     shown = sorted(telling, key=lambda version: version is not asked)[:_MOST_VERSIONS]
     for version in versions:
         if version in shown:
@@ -167,10 +167,8 @@ def _folded_builds(answer: Answer, page: Page) -> None:
 
 
 def _folded(version: VersionCandidates, answer: Answer, page: Page) -> None:
-    environment = answer.environment
-    backend = environment.torch.backend.value
-    platform = "-".join(str(environment.fact(f"system.{part}").value) for part in ("machine", "os"))
-    here = [c for c in version.candidates if not _elsewhere(c, backend)]
+    platform = platform_of(answer.environment)
+    here = [c for c in version.candidates if not platform.is_foreign(c)]
     said = ""
     for candidate in here:
         if candidate.preferred:  # what there is to say of it stands in the line of its version
@@ -178,7 +176,7 @@ def _folded(version: VersionCandidates, answer: Answer, page: Page) -> None:
             said = why(candidate)
     kinds = by_kind(c for c in here if not c.preferred)
     for kind in kinds[:_MOST_KINDS]:
-        names = fold_names((candidate.build.name for candidate in kind), platform)
+        names = fold_names((candidate.build.name for candidate in kind), platform.tag)
         text = why_all(kind)
         page.paragraph(f"  {state(kind[0]):<6}", f"{names}: {text}" if text and text not in said else names)
     rest = sum(len(kind) for kind in kinds[_MOST_KINDS:])
@@ -196,6 +194,11 @@ def _version_line(version: VersionCandidates, page: Page) -> None:
     page.line("  ".join(part for part in parts if part), "bold")
 
 
+def is_commit(version: Version) -> bool:
+    """Whether a version is a bare commit, which no branch is known to name."""
+    return not version.number and version.commit.startswith(version.name)
+
+
 def _how(version: VersionCandidates) -> str:
     listed = version.version
     whole = "" if listed.complete or listed.how == "cache" else ", not all of its builds"
@@ -209,16 +212,6 @@ def _how(version: VersionCandidates) -> str:
         offline = {True: "would load offline", False: "would not load offline", None: "offline: not known"}
         parts.append(offline[version.loads_offline])
     return ", ".join(parts)
-
-
-def _elsewhere(candidate: Candidate, backend: str | None) -> bool:
-    """Whether it is refused and no matter of releases: another machine, system or kind of GPU."""
-    if candidate.reason is None or candidate.variant is None:
-        return False
-    other = (
-        backend in ("cuda", "rocm", "xpu") and not candidate.variant.is_noarch and candidate.variant.backend != backend
-    )
-    return other or candidate.reason.code in ELSEWHERE
 
 
 def _build(candidate: Candidate, page: Page, text: str) -> None:

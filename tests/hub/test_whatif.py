@@ -64,7 +64,12 @@ class TestTorch:
 
     @pytest.mark.parametrize(
         ("cuda", "backend", "version"),
-        [("cpu", "cpu", "2.13.0+cpu"), ("rocm6.4", "rocm", "2.13.0+rocm6.4"), ("xpu", "xpu", "2.13.0+xpu")],
+        [
+            ("cpu", "cpu", "2.13.0+cpu"),
+            ("rocm6.4", "rocm", "2.13.0+rocm6.4"),
+            ("xpu", "xpu", "2.13.0+xpu"),
+            ("xpu2025.3", "xpu", "2.13.0+xpu"),
+        ],
     )
     def test_other_backends(self, cuda: str, backend: str, version: str) -> None:
         found = changed(cuda=cuda).torch
