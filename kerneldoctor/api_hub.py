@@ -24,6 +24,7 @@ from .hub.sources import Prefer
 from .values import dataclass
 
 if TYPE_CHECKING:
+    from .address import Address
     from .engine.case import Tables, Workload
     from .engine.model import Rule
     from .hub.candidates import Candidates
@@ -204,6 +205,12 @@ def resolve(
 
 def look(env: str | None = None, python: str | None = None) -> tuple[Environment, Identity]:
     """The facts to judge: saved ones (a path, or "-"), or those of this machine and an interpreter on it."""
+    return look_from_shell(env, python)[:2]
+
+
+def look_from_shell(env: str | None = None, python: str | None = None) -> tuple[Environment, Identity, Address]:
+    """The same, with how commands reach the environment that was looked at."""
+    from .address import Address
     from .report.redact import Identity
 
     if env is not None:
@@ -211,14 +218,17 @@ def look(env: str | None = None, python: str | None = None) -> tuple[Environment
 
         if python is not None:
             raise UsageError("--env judges saved facts: it cannot be combined with --python")
-        return load_environment(env), Identity()
+        return load_environment(env), Identity(), Address()
     from .api import find_identity
     from .host import RealHost
     from .probes.interpreter import find_target
     from .probes.runner import run_probes
+    from .probes.shell import find_address
 
     host = RealHost()
-    return run_probes(host, find_target(host, python)), find_identity(host)
+    target = find_target(host, python)
+    environment = run_probes(host, target)
+    return environment, find_identity(host), find_address(host, target, environment)
 
 
 def refresh_index(repo: str, asking: Asking = USUAL_ASKING, today: datetime.date | None = None) -> tuple[Listing, Path]:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kerneldoctor import cli_hub
 from kerneldoctor.address import Address, quoted
+from kerneldoctor.report.redact import Identity
 
 OTHER = Address(python="/v/bin/python", pip="/v/bin/python", other="/v/bin/python")
 UV = Address(pip="/v/bin/python", uv=True)
@@ -66,3 +68,11 @@ def test_the_home_folder_may_become_a_tilde(tmp_path: Path) -> None:
         ["sh", "-c", command], capture_output=True, text=True, check=True, env={"HOME": str(tmp_path)}
     )
     assert done.stdout == str(tmp_path / "my env")
+
+
+def test_pages_about_kernels_address_their_commands_before_they_are_redacted() -> None:
+    address, identity = Address(pip="/home/alice/v/bin/python"), Identity(homes=("/home/alice",))
+    said = cli_hub._said({"no_redact": False}, identity, address)
+    assert said("     pip install x") == "     ~/v/bin/python -m pip install x"
+    plain = cli_hub._said({"no_redact": True}, identity, address)
+    assert plain("pip install x") == "/home/alice/v/bin/python -m pip install x"

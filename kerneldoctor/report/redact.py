@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import os.path
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from ..engine.model import Advice
@@ -148,7 +148,7 @@ class Redactor:
         return match[0] if keep else match["parent"] + self._user
 
 
-def redact_json(document: Any, redact: Redactor) -> Any:
+def redact_json(document: Any, redact: Callable[[str], str]) -> Any:
     """A JSON value with every text redacted, keys included."""
     if isinstance(document, str):
         return redact(document)
