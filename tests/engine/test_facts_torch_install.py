@@ -14,6 +14,9 @@ PYTORCH = "https://download.pytorch.org/whl"
     [
         ("2.11.0+cu130", "2.11.0+cu130", f'"torch==2.11.0+cu130" --index-url {PYTORCH}/cu130'),
         ("2.11.0+cu130", "2.11.0", '"torch==2.11.0"'),  # a wheel of PyPI: only torch itself names its CUDA
+        ("2.11.0+cu128", "2.11.0", f'"torch==2.11.0+cu128" --index-url {PYTORCH}/cu128'),  # not what PyPI has
+        ("2.11.0+cpu", "2.11.0", f'"torch==2.11.0+cpu" --index-url {PYTORCH}/cpu'),  # PyPI on Windows
+        ("2.13.0", "2.13.0", '"torch==2.13.0"'),  # macOS
         ("2.11.0+cu130", "2.10.0", f'"torch==2.11.0+cu130" --index-url {PYTORCH}/cu130'),  # metadata of another one
         ("2.13.0+cpu", "2.13.0+cpu", f'"torch==2.13.0+cpu" --index-url {PYTORCH}/cpu'),
         ("2.9.1+rocm6.4", "2.9.1+rocm6.4", f'"torch==2.9.1+rocm6.4" --index-url {PYTORCH}/rocm6.4'),

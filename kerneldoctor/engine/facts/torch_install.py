@@ -46,10 +46,18 @@ def pip_arguments(case: Case) -> Fact[str]:
 
 
 def _as_listed(case: Case) -> Version | None:
-    """The version that the metadata tells: a wheel of PyPI has no label there, though torch itself names one."""
+    """The version that the metadata tells: a wheel of PyPI has no label there, though torch itself names its CUDA."""
     said, listed = (parse_version(str(case.fact(path).value)) for path in ("torch.version", "packages.torch.version"))
-    same = said is not None and listed is not None and said.public == listed.public
-    return listed if same else None
+    if said is None or listed is None or said.public != listed.public:
+        return None
+    return listed if listed.local or not said.local or said.local == _label_on_pypi(case, said) else None
+
+
+def _label_on_pypi(case: Case, version: Version) -> str:
+    """How torch names itself in the wheel of PyPI for Linux, "cu130" (torch_releases)."""
+    minor = [str(version.major), str(version.minor)]
+    row = next((row for row in case.table("torch_releases") if row["torch"].split(".")[:2] == minor), None)
+    return "cu" + row["pypi_cuda"].replace(".", "") if row else ""
 
 
 def _from_index(version: Version, source: str) -> Fact[str]:
