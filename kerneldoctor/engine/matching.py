@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..values import dataclass
 from .case import Case
 from .conditions import BINARY, Truth, deciding, evaluate, leaves, undecided
 from .model import SEVERITIES, Advice, Condition, Finding, Leaf, Remedy, Rule, Tree, UsedFact
-from .templates import TEMPLATE, fill, nameless
+from .templates import TEMPLATE, can_fill, fill, nameless
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,29 +181,42 @@ def _subject(case: Case) -> str:
 
 
 def _advice(remedies: Iterable[Remedy], case: Case) -> Iterator[Advice]:
-    """The remedies that suit this case, those whose condition is certain first."""
-    suited = [(evaluate(r.when, case) if r.when else True, r) for r in remedies]
+    """The remedies that suit this case and can be told in full, those whose condition is certain first."""
+    suited = [(evaluate(r.when, case) if r.when else True, r) for r in remedies if _complete(r, case)]
     for wanted in (True, None):
         for truth, r in suited:
             if truth is wanted:
                 yield _fill_remedy(r, case, bool(truth))
 
 
+def _complete(remedy: Remedy, case: Case) -> bool:
+    """Whether no fact is missing from what a person would type or do: half a command is worse than none."""
+    texts = (remedy.title, remedy.command, remedy.pin, remedy.snippet)
+    return all(can_fill(text.replace("{remedy.pin}", remedy.pin), case) for text in texts)
+
+
 def _fill_remedy(remedy: Remedy, case: Case, certain: bool) -> Advice:
     def text(template: str) -> str:
         return fill(template.replace("{remedy.pin}", remedy.pin), case)
+
+    def if_whole(template: str) -> str:
+        return text(template) if can_fill(template, case) else ""
 
     return Advice(
         title=text(remedy.title),
         command=text(remedy.command),
         pin=text(remedy.pin),
         snippet=text(remedy.snippet),
-        verify=text(remedy.verify),
+        verify=if_whole(remedy.verify),
         effect=remedy.effect,
-        undo=text(remedy.undo),
-        note=text(remedy.note),
+        undo=if_whole(remedy.undo),
+        note=_sentences(remedy.note, if_whole),
         certain=certain,
     )
+
+
+def _sentences(text: str, tell: Callable[[str], str]) -> str:
+    return " ".join(filter(None, map(tell, re.split(r"(?<=\.) (?=[A-Z])", text))))
 
 
 def _fold(findings: list[Finding]) -> list[Finding]:

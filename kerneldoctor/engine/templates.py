@@ -14,7 +14,7 @@ from .case import Case
 
 TEMPLATE = re.compile(r"\{([a-z][a-z0-9_]*(?:\.[A-Za-z0-9_-]+)+)\}")
 # What looks like a place to fill and is none: `{torch}`, `{ torch.cuda }`. `${HOME}` and `{"key": 1}` are text.
-_NEARLY = re.compile(r"(?<![$\\])\{\s*[A-Za-z_][\w.\s-]*\}")
+_NEARLY = r"(?<![$\\])\{\s*[A-Za-z_][\w.\s-]*\}"
 # How the thing that a rule is about is called where its name is not known.
 _NAMELESS = {"gpu.name": "this GPU", "extension.module": "the extension", "kernel.repo": "the kernel"}
 
@@ -26,22 +26,27 @@ def places(text: str) -> list[str]:
 
 def never_filled(text: str) -> list[str]:
     """What stands in braces in a text and would reach the reader as it is."""
-    return _NEARLY.findall(TEMPLATE.sub("", text))
+    return re.findall(_NEARLY, TEMPLATE.sub("", text))
 
 
 def fill(template: str, case: Case) -> str:
     """A text with `{fact.path}` replaced; an unknown or absent fact reads "(unknown)" or "(none)"."""
+    return TEMPLATE.sub(lambda match: _say(match[1], case), template)
 
-    def value(match: re.Match[str]) -> str:
-        try:
-            fact = case.fact(match[1])
-        except KeyError:
-            return match[0]
-        if fact.is_known and fact.value != "?":
-            return value_text(fact.value)
-        return nameless(match[1], case) or ("(none)" if fact.is_absent else "(unknown)")
 
-    return TEMPLATE.sub(value, template)
+def _say(path: str, case: Case) -> str:
+    try:
+        fact = case.fact(path)
+    except KeyError:
+        return f"{{{path}}}"
+    if fact.is_known and fact.value != "?":
+        return value_text(fact.value)
+    return nameless(path, case) or ("(none)" if fact.is_absent else "(unknown)")
+
+
+def can_fill(template: str, case: Case) -> bool:
+    """Whether every fact that a text names is known, or has a name that stands for it."""
+    return all(_say(path, case) not in ("(none)", "(unknown)") for path in places(template))
 
 
 def nameless(path: str, case: Case) -> str:

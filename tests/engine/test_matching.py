@@ -159,6 +159,29 @@ def test_only_remedies_that_suit_the_machine_are_given_the_certain_ones_first() 
     ]
 
 
+@pytest.mark.parametrize("text", ["title", "command", "snippet", "pin"])
+@pytest.mark.parametrize("fact", ["driver.version", "torch.hip"])
+def test_a_remedy_that_lacks_a_fact_is_not_given(text: str, fact: str) -> None:
+    """Nobody can type `pip install (unknown)`."""
+    environment = Environment(torch=Torch(cuda=known("13.0", "t"), hip=absent("t")))
+    remedies = [{"title": "mend", text: f"mend it with {{{fact}}}"}, {"title": "live with it"}]
+    [finding] = judge([rule(remedy=remedies)], Case(environment)).findings
+    assert [r.title for r in finding.remedies] == ["live with it"]
+
+
+def test_what_only_accompanies_a_remedy_is_left_out_where_it_lacks_a_fact() -> None:
+    remedy = {
+        "title": "mend",
+        "command": "mend",
+        "verify": "see {driver.version}",
+        "undo": "go back to {driver.version}",
+        "note": "It takes long. The driver is {driver.version}. CUDA is {torch.cuda}.",
+    }
+    [finding] = judge([rule(remedy=[remedy])], Case(CUDA13)).findings
+    [told] = finding.remedies
+    assert (told.verify, told.undo, told.note) == ("", "", "It takes long. CUDA is 13.0.")
+
+
 def test_worst_first_and_a_consequence_after_its_cause() -> None:
     rules = [
         rule("KD1003", severity="info"),
