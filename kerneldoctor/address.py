@@ -12,14 +12,13 @@ from dataclasses import field
 
 from .values import dataclass
 
-_COMMAND = re.compile(
-    r"""(?P<before>^|&&|\|\||[;|(])                                             # where a shell expects a program
+# Patterns are compiled when they are first used: most scans need none.
+_COMMAND = r"""
+        (?P<before>^|&&|\|\||[;|(])                                             # where a shell expects a program
         (?P<settings>\s*(?:[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|[^\s"'])*\s+)*)      # MAX_JOBS=4
-        (?P<word>pip3?|python3?|kerneldoctor|conda)(?P<rest>\s+(?P<sub>[a-z]+)|(?=\s))""",
-    re.MULTILINE | re.VERBOSE,
-)
+        (?P<word>pip3?|python3?|kerneldoctor|conda)(?P<rest>\s+(?P<sub>[a-z]+)|(?=\s))"""
 _LOOKING = ("scan", "variants", "resolve", "try")  # our commands that take --python
-_PLAIN = re.compile(r"[\w@%+=:,./~-]+")
+_PLAIN = r"[\w@%+=:,./~-]+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Address:
 
     def commands(self, text: str) -> str:
         """Lines for a shell with every command in them addressed to the environment."""
-        return _COMMAND.sub(self._addressed, text)
+        return re.sub(_COMMAND, self._addressed, text, flags=re.MULTILINE | re.VERBOSE)
 
     def _addressed(self, match: re.Match[str]) -> str:
         write = _WRITERS[match["word"].rstrip("3")]
@@ -74,4 +73,4 @@ _WRITERS: Mapping[str, Callable[[Address, re.Match[str]], str]] = {
 
 def quoted(path: str) -> str:
     """A path as one word for a shell. Not in quotes: within these no `~` would be the home folder."""
-    return path if _PLAIN.fullmatch(path) else re.sub(r"([^\w@%+=:,./~-])", r"\\\1", path)
+    return path if re.fullmatch(_PLAIN, path) else re.sub(r"([^\w@%+=:,./~-])", r"\\\1", path)

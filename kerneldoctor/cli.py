@@ -266,8 +266,13 @@ def _listen_to_signals() -> None:
     import signal
     import threading
 
+    ours = os.getpid()
+
     def stop(number: int, frame: object) -> None:
-        raise _Signalled(number)
+        if os.getpid() == ours:
+            raise _Signalled(number)
+        signal.signal(number, signal.SIG_DFL)  # a process forked from this one has nothing to clean up
+        os.kill(os.getpid(), number)
 
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):

@@ -15,7 +15,7 @@ from .errors import UsageError
 
 LIMIT = 64 * 1024 * 1024  # bytes; a whole report has well below one MiB
 # Handles that the caller opened for us, such as bash's <(command): these may be pipes.
-_HANDLES = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
+_HANDLES = r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+"
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
 
 
@@ -26,7 +26,7 @@ def read_file(path: str, what: str, limit: int = LIMIT) -> bytes:
     """
     try:
         source = 0 if path == "-" else path
-        if isinstance(source, str) and not _HANDLES.fullmatch(source):
+        if isinstance(source, str) and not re.fullmatch(_HANDLES, source):
             _check_kind(path, os.stat(source))
         with open(source, "rb", closefd=source != 0) as file:
             content = file.read(limit + 1)

@@ -61,6 +61,7 @@ class _Running:
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._starting = 0
         self._closed = False
+        self._owner = os.getpid()
 
     def start(self, argv: tuple[str, ...], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """Start a program in its own session, so that it dies with its children. Raises OSError, ValueError."""
@@ -96,6 +97,8 @@ class _Running:
 
     def end(self, for_good: bool) -> None:
         """See end_commands."""
+        if os.getpid() != self._owner:
+            return  # forked from the process whose programs these are
         with self._changed:
             self._closed = self._closed or for_good
             # One that is being started now is waited for, but not one whose file system hangs.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +84,25 @@ def test_a_running_command_can_be_ended_from_outside(tmp_path: Path) -> None:
     assert not alive(pid)
     assert results[0].code == -9
     assert run_command(("true",), 5).ok  # others may still be started
+
+
+def test_a_process_forked_from_ours_does_not_end_what_it_did_not_start(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    command = ("sh", "-c", f"echo $$ > {note}; sleep 60")
+    thread = threading.Thread(target=run_command, args=(command, 60), daemon=True)
+    thread.start()
+    pid = pid_in(note)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child makes one call and is gone
+        child = os.fork()
+    if child == 0:
+        processes.end_commands()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert alive(pid)
+    processes.end_commands()
+    thread.join(5)
+    assert not alive(pid)
 
 
 @pytest.mark.parametrize("ending", ["pass", "raise SystemExit(3)", "1 / 0"])

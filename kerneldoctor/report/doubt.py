@@ -17,7 +17,7 @@ _HOW = {
     "workload": "name the model or the workload",
 }
 _NEWER = "a newer kerneldoctor may know it"
-_OF_TABLES = re.compile(r"\b(?:known here|table|listed)\b")  # in the reason of a derived fact
+_OF_TABLES = r"\b(?:known here|table|listed)\b"  # in the reason of a derived fact
 _DEEP = "run `kerneldoctor scan --deep`"
 
 
@@ -60,7 +60,7 @@ def how(report: Report, fact: str) -> str:
     if report.why_unknown(fact) == NOT_LOOKED.note:
         return "run `kerneldoctor scan` on that machine"
     if fact in DERIVED:
-        return _NEWER if _OF_TABLES.search(report.why_unknown(fact)) else ""
+        return _NEWER if re.search(_OF_TABLES, report.why_unknown(fact)) else ""
     if head in ("driver", "gpus", "gpu"):
         silent = report.environment.gpus.is_unknown or report.environment.driver.version.is_unknown
         return _DRIVER if silent else ""
