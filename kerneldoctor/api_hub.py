@@ -155,11 +155,16 @@ def workload_of(
     head_dim: int | None = None,
     dtype: str | None = None,
 ) -> Workload:
-    """What a kernel is wanted for, as rules read it; None leaves a thing open. kv_heads: else as many as heads."""
+    """What a kernel is wanted for, as rules read it; None leaves a thing open. kv_heads: else as many as heads.
+
+    Raises UsageError for heads that do not go together.
+    """
     from .engine.case import Workload
     from .environment import known
 
     kv_heads = heads if kv_heads is None else kv_heads
+    if heads is not None and kv_heads is not None and heads % kv_heads:
+        raise UsageError(f"{heads} query heads cannot share {kv_heads} key and value heads evenly")
     values = {"backward": training, "q_heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "dtype": dtype}
     facts: dict[str, Any] = {name: known(value, "option") for name, value in values.items() if value is not None}
     return Workload(**facts)
@@ -236,13 +241,13 @@ def refresh_index(repo: str, asking: Asking = USUAL_ASKING, today: datetime.date
     from .hub.index import keep_listing
     from .hub.listing import Question
     from .hub.live import live_listing
-    from .hub.sources import offline
+    from .hub.sources import offline_switch
 
     parsed = parse_reference(repo)
     if parsed.repo is None or parsed.revision:
         raise UsageError(f"index refresh takes repositories, as in kernels-community/flash-attn2, and no {repo[:60]!r}")
-    if offline():
-        raise HubError("the Hub cannot be asked: HF_HUB_OFFLINE is set")
+    if switch := offline_switch():
+        raise HubError(f"the Hub cannot be asked: {switch} is set")
     listing = live_listing(Question(parsed.repo, "", asking.timeout, asking.progress))
     if not listing.versions:
         raise UsageError(f"{parsed.repo} has no branches on the Hub: there is nothing to keep")

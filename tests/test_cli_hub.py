@@ -215,6 +215,17 @@ class TestVariantsFromTheHub:
     def test_a_repository_that_is_not_there(self, run: Run, hub: Hub) -> None:
         one_line(run("variants", "someone/nothing", hub=hub), 2, "no kernel repository someone/nothing", "HF_TOKEN")
 
+    def test_a_repository_without_branches_has_nothing_to_load(self, run: Run, hub: Hub) -> None:
+        hub.repo("someone/empty")
+        result = run("variants", "someone/empty", hub=hub)
+        assert (result.returncode, result.stdout.splitlines()[0]) == (1, "someone/empty has no versions")
+        one_line(run("index", "refresh", "someone/empty", hub=hub), 2, "no branches")
+
+    def test_a_commit_is_shown_with_its_branch(self, run: Run, hub: Hub) -> None:
+        commit = hub.repos[FLASH].branches["v3"]
+        result = run("variants", f"{FLASH}@{commit}", hub=hub)
+        assert result.stdout.startswith(f"{FLASH}@{commit[:10]} (v3) would load {CU130}")
+
     def test_a_revision_that_is_not_there(self, run: Run, hub: Hub) -> None:
         one_line(run("variants", f"{FLASH}@nightly", hub=hub), 2, "has no revision 'nightly'")
 
@@ -461,6 +472,9 @@ class TestScan:
         (["variants", FLASH, "--torch", "newest"], "--torch"),
         (["variants", FLASH, "--gpu", "Voodoo 2"], "--gpu"),
         (["variants", FLASH, "--timeout", "0"], "timeout"),
+        (["variants", FLASH, "--heads", "8", "--kv-heads", "3"], "evenly"),
+        (["variants", FLASH, "--heads", "0"], "--heads"),
+        (["variants", FLASH, "--dtype", "float8"], "--dtype"),
         (["variants", FLASH, "--rules", "/nowhere"], "no such folder"),
         (["resolve", "nonsense"], "is no kernel reference"),
         (["index", "refresh", f"{FLASH}@v3"], "takes repositories"),

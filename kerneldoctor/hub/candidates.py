@@ -100,7 +100,9 @@ class Candidates:
     def usable(self) -> bool | None:
         """Whether any version would load and run here."""
         answers = {version.usable for version in self.versions}
-        return True if True in answers else None if None in answers or not answers else False
+        if not answers:
+            return False if self.listing.source == "live" else None
+        return True if True in answers else None if None in answers else False
 
 
 def candidates(

@@ -61,7 +61,7 @@ class _OfBuild:
         said: Metadata | None = build.metadata.value
         self._said = said if said is not None and CONTENT not in said.lacks else None
         self._unknown = unknown(build.metadata.note)
-        self._unread = build.metadata.note
+        self._unread, self._no_file = build.metadata.note, build.metadata.is_absent
         self._source = f"derived from the sources of {listing.repo} {version.name}"
 
     def archs(self) -> Fact[Any]:
@@ -87,6 +87,8 @@ class _OfBuild:
         """Python distributions that the build cannot be loaded without."""
         if self._said is not None and "python-depends" not in self._said.lacks:
             return known(self._said.python_depends, METADATA) if self._said.python_depends else absent(METADATA)
+        if self._no_file:
+            return absent(f"it has no {METADATA} to name any")
         if self._row is None:
             return self._unknown
         by_backend = self._row.get("depends_by_backend", {})
@@ -96,7 +98,7 @@ class _OfBuild:
     def minver(self) -> Fact[Any]:
         """The oldest kernels release that the build asks for; absent where it asks for none."""
         if self._said is None:
-            return unknown(self._unread)
+            return absent(self._unread) if self._no_file else unknown(self._unread)
         return known(self._said.minver, METADATA) if self._said.minver else absent(METADATA)
 
 

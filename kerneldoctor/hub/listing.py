@@ -90,6 +90,11 @@ def in_order(versions: list[Version]) -> tuple[Version, ...]:
     return tuple(sorted(versions, key=lambda v: (-(v.number if v.number is not None else -1), v.name)))
 
 
+def is_version(name: str) -> bool:
+    """Whether a branch or tag names a kernel version: `v<N>`."""
+    return _VERSION.fullmatch(name) is not None
+
+
 def build_id(path: str) -> str:
     """The build id in a compiled file's name, or ""."""
     found = _BINARY.search(path.rsplit("/", 1)[-1])

@@ -13,13 +13,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
 
 from ..environment import Fact, absent, unknown
 from ..errors import HubError, UsageError
-from .listing import NOT_READ, Build, Listing, Question, Version, build_id, in_order
+from .listing import NOT_READ, Build, Listing, Question, Version, build_id, in_order, is_version
 from .metadata import METADATA, SIZE_LIMIT
 
 ATTEMPTS = 4
+_HINTS = {
+    401: " (it does not accept the token in HF_TOKEN, or the saved one)",
+    407: " (a proxy wants a user and a password)",
+    429: " (rate limit: a token in HF_TOKEN raises it)",
+}
 _BUSY = (429, 500, 502, 503, 504)
 T = TypeVar("T")
 
@@ -34,13 +41,25 @@ class RevisionMissingError(UsageError):
 
 def endpoint() -> str:
     """The Hub in force, without credentials that its URL may carry."""
-    url = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rsplit('@', 1)[-1]}".rstrip("/")
+    url = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+    scheme, separator, rest = url.rpartition("://")
+    return f"{scheme}{separator}{rest.rsplit('@', 1)[-1]}".rstrip("/")
+
+
+def _check_endpoint() -> None:
+    """Raises HubError for an HF_ENDPOINT that no request can be sent to, which huggingface_hub takes as it is."""
+    try:
+        url = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise HubError(f"HF_ENDPOINT is {endpoint()[:80]!r}, which is no address: unset it, or write https://HOST")
 
 
 def live_listing(question: Question) -> Listing:
     """Ask the Hub. Raises RepositoryMissingError or RevisionMissingError on its word, HubError when it gives none."""
+    _check_endpoint()
     box: list[Listing | Exception] = []
     retries = _Retries(question.progress)
 
@@ -96,8 +115,8 @@ def _ask(question: Question, end: float) -> Listing:
     question.progress(f"asking {endpoint()} for the versions of {question.repo}")
     refs = _patiently(lambda: api.list_repo_refs(question.repo, repo_type="kernel"), end, question)
     named = {ref.name: ref.target_commit for ref in (*refs.branches, *refs.tags)}
-    wanted = {name: commit for name, commit in named.items() if name[:1] == "v" and name[1:].isdigit()}
-    if question.revision and question.revision not in wanted:
+    wanted = {name: commit for name, commit in named.items() if is_version(name)}
+    if question.revision and question.revision not in (*wanted, *wanted.values()):
         wanted[question.revision] = named.get(question.revision, question.revision)
     if not wanted and "main" in named:
         wanted["main"] = named["main"]
@@ -142,7 +161,7 @@ def _builds(sizes: Mapping[str, int]) -> tuple[Build, ...]:
 
 def _metadata_of(size: int | None) -> Fact[Any]:
     if size is None:
-        return absent("live listing")
+        return absent("no such file is listed")
     if size > SIZE_LIMIT:
         return unknown(f"{METADATA} of {size} bytes was not fetched")
     return NOT_READ
@@ -190,9 +209,18 @@ def _explain(error: Exception, question: Question) -> Exception:
     if isinstance(error, errors.OfflineModeIsEnabled):
         return HubError("the Hub was not asked: HF_HUB_OFFLINE is set")
     if status is not None:
-        busy = " (rate limit: a token in HF_TOKEN raises it)" if status == 429 else ""
-        return HubError(f"{where} answered {status} for {question.repo}{busy}")
-    return HubError(f"{where} cannot be asked: {_first_line(error)}")
+        return HubError(f"{where} answered {status} for {question.repo}{_HINTS.get(status, '')}")
+    if isinstance(error, UnicodeEncodeError):
+        return HubError(f"{where} cannot be asked: the token in HF_TOKEN, or the saved one, is none: it is not ASCII")
+    return HubError(f"{where} cannot be asked{_through_proxy()}: {_first_line(error)}")
+
+
+def _through_proxy() -> str:
+    """Which variable sends the question through a proxy, for a question that did not arrive."""
+    host = urlsplit(endpoint())
+    names = (f"{host.scheme}_proxy", "all_proxy")
+    name = next((n for name in names for n in (name, name.upper()) if os.environ.get(n)), "")
+    return f" (through the proxy of {name})" if name and not proxy_bypass(host.netloc) else ""
 
 
 def _first_line(error: Exception) -> str:

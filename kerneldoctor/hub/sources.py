@@ -24,9 +24,10 @@ _TRUE = {"1", "ON", "YES", "TRUE"}  # as huggingface_hub.constants reads its swi
 _REFUSES_PARTIAL = Release("1.22.0")
 
 
-def offline() -> bool:
-    """Whether the switches of this process forbid asking the Hub."""
-    return any(os.environ.get(name, "").upper() in _TRUE for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+def offline_switch() -> str:
+    """The variable of this process that forbids asking the Hub, or ""; the second counts where the first is not set."""
+    name = next((name for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if os.environ.get(name)), "")
+    return name if os.environ.get(name, "").upper() in _TRUE else ""
 
 
 def find_listing(
@@ -40,8 +41,8 @@ def find_listing(
         return _cached(question.repo, environment, ()) or _nothing(question.repo, ("it is not in the local cache",))
     notes: tuple[str, ...] = ()
     if prefer in ("auto", "live"):
-        if offline():
-            notes = ("the Hub was not asked: HF_HUB_OFFLINE is set",)
+        if switch := offline_switch():
+            notes = (f"the Hub was not asked: {switch} is set",)
         else:
             # It brings logging and threads with it, which a look into the index does not need.
             from .live import RepositoryMissingError, live_listing

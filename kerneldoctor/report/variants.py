@@ -58,7 +58,7 @@ def headline(answer: Answer) -> str:
     repo = answer.candidates.listing.repo
     if answer.asked:
         default = f" (asked for by transformers {answer.meaning.transformers})" if answer.by_default else ""
-        name = f"{repo}@{short(answer.asked)}{default}"
+        name = f"{repo}@{short(answer.asked)}{default or _branch(answer)}"
         if answer.version is None:
             return f"{name}: the {answer.candidates.listing.source} does not list this revision"
         return f"{name} {version_sentence(answer.version, answer.environment)}"
@@ -68,6 +68,12 @@ def headline(answer: Answer) -> str:
     if not answer.candidates.versions:
         return f"{repo} has no versions"
     return f"{repo}: no version {'is known to be usable' if answer.usable is None else 'is usable'} here"
+
+
+def _branch(answer: Answer) -> str:
+    """The branch of a version that was asked for by its commit."""
+    name = answer.version.version.name if answer.version is not None else ""
+    return f" ({short(name)})" if name and not name.startswith(answer.asked) else ""
 
 
 def _loadable(versions: list[VersionCandidates]) -> str:

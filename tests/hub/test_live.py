@@ -74,6 +74,11 @@ def test_a_named_branch_tag_or_commit_is_listed_too(hub: Hub) -> None:
         assert [b.name for b in listing.version(revision).builds] == ["torch-universal"]  # type: ignore[union-attr]
 
 
+def test_a_commit_that_a_branch_names_is_listed_once(hub: Hub) -> None:
+    listing = live_listing(Question(REPO, hub.repos[REPO].branches["v1"]))
+    assert [version.name for version in listing.versions] == ["v3", "v1"]
+
+
 def test_a_revision_without_build_folder_is_listed_as_empty_and_says_so(hub: Hub) -> None:
     version = live_listing(Question(REPO, "main")).version("main")
     assert version is not None
@@ -107,6 +112,8 @@ def test_a_private_repository_is_shown_to_its_token_only(hub: Hub, monkeypatch: 
     ("fault", "kind", "says"),
     [
         (Fault("/refs", 500), HubError, "answered 500"),
+        (Fault("/refs", 401, {"X-Error-Message": "Invalid credentials in Authorization header"}), HubError, "token"),
+        (Fault("/refs", 407), HubError, "a proxy wants a user"),
         (Fault("/tree/", 503), HubError, "within 3 s .last: HTTP Error 503"),
         (Fault("/refs", 429, {"Retry-After": "3600"}), HubError, "rate limit|no answer"),
         (Fault("/refs", cut=True), HubError, "cannot be asked"),
@@ -146,6 +153,59 @@ def test_a_server_that_is_not_there_is_one_line(hub: Hub, monkeypatch: pytest.Mo
     with pytest.raises(HubError) as error:
         ask(timeout=5)
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "rubbish", ["", "rubbish", "ftp://x", "http://", "http://[bad", "http://host:port", "https:/x"]
+)
+def test_an_endpoint_that_is_no_address_is_named_before_anybody_is_asked(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, rubbish: str
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", rubbish)
+    with pytest.raises(HubError, match=r"HF_ENDPOINT is '.*', which is no address"):
+        ask()
+    assert not hub.requests
+
+
+def test_a_question_that_does_not_arrive_names_the_proxy(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.faults.append(Fault(".", cut=True))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with pytest.raises(HubError, match=r"cannot be asked: "):  # NO_PROXY leaves this host out
+        ask(timeout=5)
+    monkeypatch.delenv("NO_PROXY")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(HubError, match=r"cannot be asked .through the proxy of http_proxy."):
+        ask(timeout=5)
+
+
+def test_a_token_that_is_none_is_named_and_not_shown(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_s\xe9cret")
+    with pytest.raises(HubError, match="the token in HF_TOKEN") as error:
+        ask(timeout=5)
+    assert "cret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("switches", "asked"),
+    [
+        ({"HF_HUB_OFFLINE": "1"}, False), ({"TRANSFORMERS_OFFLINE": "yes"}, False),
+        ({"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "1"}, True), ({"HF_HUB_OFFLINE": "maybe"}, True),
+    ],
+)  # fmt: skip
+def test_the_offline_switches_count_as_huggingface_hub_counts_them(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, switches: dict[str, str], asked: bool
+) -> None:
+    for name, value in switches.items():
+        monkeypatch.setenv(name, value)
+    listing = find_listing(Question(REPO), Environment())
+    assert (listing.source == "live") is asked
+    assert asked or listing.notes == (f"the Hub was not asked: {next(iter(switches))} is set",)
+
+
+def test_names_that_only_look_like_versions_are_none(hub: Hub) -> None:
+    sha = hub.repos[REPO].branches["v1"]
+    hub.repos[REPO].branches |= {"v\uff11": sha, "version": sha, "v": sha, "v1.0": sha}
+    assert [version.name for version in live_listing(Question(REPO)).versions] == ["v3", "v1"]
 
 
 def test_what_the_hub_cannot_say_the_index_says_with_its_date(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
