@@ -43,6 +43,7 @@ class Option:
     usable: bool | None  # None: nothing speaks against it, and `missing` facts would settle it
     missing: tuple[str, ...]
     issues: tuple[str, ...]  # rules about faults that depend on the workload
+    flawed: bool  # one of them is an error
     rebuild: tuple[str, ...]  # installed distributions with code compiled against the torch that would go
 
 
@@ -57,7 +58,8 @@ def find_environments(
 ) -> tuple[Option, ...]:
     """The smallest changes that give a usable build of `version` (of any version where it is ""), cheapest first.
 
-    Environments about which a fact is missing are offered only where no certain one was found.
+    One whose build has a known error for some workloads is offered first where it is the cheapest, and else only where
+    no other was found; environments about which a fact is missing only where none is certain.
     """
     return _Search(listing, environment, tables, tuple(rules), workload, version).options(limit)
 
@@ -78,16 +80,22 @@ class _Search:
 
     def options(self, limit: int) -> tuple[Option, ...]:
         sure: list[Option] = []
+        flawed: list[Option] = []
         doubtful: list[Option] = []
+        cheaper: list[Option] = []
         steps = sorted(self._steps(), key=lambda step: step[0].cost + (step[1].cost if step[1] is not None else 0.0))
         for pair, torch in steps[:MAX_TRIED]:
             option = self._try(pair, torch)
-            offered = sure if option is not None and option.usable else doubtful
-            if option is not None and not any(_packages(other) < _packages(option) for other in offered):
+            if option is None:
+                continue
+            offered = doubtful if not option.usable else flawed if option.flawed else sure
+            if offered is sure and not sure:
+                cheaper = flawed[:1]
+            if not any(_packages(other) < _packages(option) for other in offered):
                 offered.append(option)
             if len(sure) >= limit or (sure and not sure[0].changes):
                 break
-        return tuple((sure or doubtful)[:limit])
+        return tuple(([*cheaper, *sure] or flawed or doubtful)[:limit])
 
     def _steps(self) -> Iterator[tuple[StackMove, TorchMove | None]]:
         torches = (None, *torch_moves(self._case))
@@ -136,6 +144,7 @@ class _Search:
             usable=version.usable,
             missing=() if version.usable else missing,
             issues=tuple(issue.rule for issue in chosen.issues if issue.depends_on_workload),
+            flawed=version.has_known_error,
             rebuild=self._rebuild() if torch else (),
         )
 

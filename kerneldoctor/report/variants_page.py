@@ -131,7 +131,8 @@ def _options(answer: Answer, page: Page) -> None:
         for command in option.commands:
             page.whole(f"     {command}")
         if option.issues:
-            page.paragraph("     ", f"known faults that depend on the workload: {', '.join(option.issues)}")
+            faults = "known faults" if option.flawed else "known limits"
+            page.paragraph("     ", f"{faults} that depend on the workload: {', '.join(option.issues)}")
         if option.rebuild:
             page.paragraph("     ", f"to be installed again for that torch: {', '.join(option.rebuild)}")
 

@@ -120,3 +120,11 @@ def test_faults_that_hang_on_the_workload_are_named() -> None:
 
 def test_nothing_is_offered_where_nothing_helps() -> None:
     assert options(machine(), live("torch-stable-abi210-xpu20253-x86_64-linux")) == ()
+
+
+def test_a_build_with_a_known_error_is_said_to_be_one_and_a_clean_one_offered_beside_it() -> None:
+    found = options(machine("2.13.0+cu128", "12.0"), version="v3")
+    assert (found[0].changes, found[0].flawed, found[0].usable) == ((), True, True)
+    assert "KD3101" in found[0].issues
+    assert changes(found[1]) == ["torch 2.13.0+cu130"]
+    assert not any(option.flawed for option in found[1:])
