@@ -319,7 +319,7 @@ class TestWhatABuildSaysOfItself:
         hub.faults.append(Fault("/resolve/", delay=30))
         began = time.monotonic()
         result = run("variants", FLASH, "--timeout", "3", hub=hub)
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 20
         assert "did not give metadata.json" in " ".join(result.stdout.split())
         assert result.returncode == 0  # of this kernel enough is known without
 

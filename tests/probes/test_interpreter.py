@@ -185,7 +185,7 @@ def test_an_interpreter_that_hangs_is_refused_in_time(tmp_path: Path, monkeypatc
     began = time.monotonic()
     with pytest.raises(UsageError, match=r"no answer within 0\.3 s"):
         find_target(RealHost(), program(tmp_path, "#!/bin/sh\nsleep 30\n"))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
 
 
 def test_a_recording_answers_for_the_interpreter_it_was_made_for(environment: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_probe_that_does_not_come_back_is_left_at_its_limit(monkeypatch: pytes
     began = time.monotonic()
     found = run_probes(HOST, TARGET)
     stuck.set()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert (found.system.os.is_unknown, found.system.os.note) == (True, "no answer within 0.3 s")
     assert found.toolkit.ninja.value is True
 

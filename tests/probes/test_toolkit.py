@@ -170,6 +170,6 @@ def test_hanging_nvcc_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(toolkit, "_TIME_LIMIT", 0.3)
     began = time.monotonic()
     seen = look(RealHost())
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15
     assert seen.nvcc_version.is_unknown
     assert "no answer within" in seen.nvcc_version.note

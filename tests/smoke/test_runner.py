@@ -67,7 +67,7 @@ def test_a_hang_in_native_code_that_is_deaf_to_sigterm_ends_soon_after_its_limit
     began = time.monotonic()
     result = run({"a": "hang"})
     assert outcomes(result) == {"a": "hung"}
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 20
 
 
 def test_what_a_kernel_prints_is_capped_and_believed_by_nobody() -> None:
