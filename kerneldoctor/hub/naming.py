@@ -33,6 +33,7 @@ class StepCode(enum.Enum):
     BUILTIN = "builtin"  # - name
     TRANSFORMERS = "transformers"  # - release, source; release is "" where none is installed
     TRANSFORMERS_UNKNOWN = "transformers_unknown"  # - why
+    SOURCE_UNKNOWN = "source_unknown"  # package or Hub - why
     PACKAGE = "package"  # the flash-attn package is used - what
     NO_PACKAGE = "no_package"  # - why
     KERNELS_ACCEPTED = "kernels_accepted"  # - kernels, range
@@ -137,7 +138,9 @@ class _Chain:
         eras = eras_of_flash(self._reference.name, self._case)
         if source.value == "package":
             self._step(StepCode.PACKAGE, what=source.note)
-        elif not source.is_unknown and not source.is_absent:
+        elif source.value is None and self._release.value is not None:
+            self._step(StepCode.SOURCE_UNKNOWN, why=source.note)
+        elif source.value is not None:
             self._step(StepCode.NO_PACKAGE, why=source.note.partition(";")[0])
         if source.value != "package":
             self._kernels_range()

@@ -15,6 +15,7 @@ _STEPS: Mapping[StepCode, str] = {
     StepCode.BUILTIN: "{name} is attention that transformers and torch bring themselves: no kernel is loaded",
     StepCode.TRANSFORMERS: "transformers {release} ({source})",
     StepCode.TRANSFORMERS_UNKNOWN: "which transformers is asked is not known: {why}",
+    StepCode.SOURCE_UNKNOWN: "whether the package or a kernel from the Hub is used is not known: {why}",
     StepCode.PACKAGE: "the package is installed and is what is used: {what}",
     StepCode.NO_PACKAGE: "the package is not used: {why}",
     StepCode.KERNELS_ACCEPTED: "kernels {kernels} is one that it accepts ({range})",

@@ -56,7 +56,8 @@ _PAGES: Mapping[VerdictCode, frozenset[str]] = {
 
 def reason_text(reason: Reason) -> str:
     """Why the resolver refuses a build."""
-    return _REASONS[reason.code].format(wanted=reason.wanted, found=reason.found or "none")
+    text = _REASONS[reason.code].format(wanted=reason.wanted, found=reason.found or "none")
+    return text.replace("here is none", "none is installed")
 
 
 def verdict_text(verdict: Verdict) -> str:

@@ -192,7 +192,8 @@ def _common_reason(reasons: list[Reason]) -> str:
     code = max((reason.code for reason in reasons), key=list(ReasonCode).index)
     alike = merged([reason for reason in reasons if reason.code is code])
     if code is ReasonCode.TORCH_VERSION:
-        return f"its builds are for torch {alike.wanted}; here is {alike.found}"
+        here = "none is installed" if alike.found == "none" else f"here is {alike.found}"
+        return f"its builds are for torch {alike.wanted}; {here}"
     text = reason_text(alike)
     return f"the nearest are {text}" if text.startswith("for ") else text
 

@@ -74,6 +74,8 @@ def _answer(answer: Answer, page: Page) -> None:
     chosen = version.preferred if version is not None else None
     for text in more(chosen) if chosen is not None else ():
         page.paragraph("  also    ", text)
+    if answer.environment.torch.version.is_absent:
+        page.paragraph("  hint    ", "--python PATH looks at the environment that has torch; --torch 2.13 asks what if")
     if options := _deciding(answer):
         page.paragraph("  decide  ", f"say what it is for: {listing(options)}")
     for note in (*answer.meaning.reference.notes, *answer.notes):
