@@ -28,6 +28,7 @@ def machine(transformers: str, kernels: str, *absent: str, torch: dict[str, Any]
         ("5.17.0", "0.17.2", "none"),  # out of range: as if kernels were missing
         ("5.17.0", "", "none"),
         ("4.55.4", "0.9.0", "none"),  # replaces nothing yet
+        ("4.40.0", "0.9.0", "none"),  # nor did any before the tables begin
         ("4.56.0", "0.9.0", "hub"),
         ("5.25.0.dev0", "0.17.2", "unknown"),
         ("", "0.17.2", "absent"),

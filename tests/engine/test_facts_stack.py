@@ -221,3 +221,55 @@ def test_what_a_user_is_told_to_type() -> None:
         "pip install transformers==5.22.2 kernels==0.17.2",
     ]
     assert remedies(stack("5.22.2", "0.18.3", "2.4.0")) == ["pip install kernels==0.17.2"]
+
+
+@pytest.mark.parametrize(
+    ("transformers", "hub", "bound", "fits"),
+    [
+        ("4.40.0", "1.3.0", "<1.0", False),
+        ("4.40.0", "0.36.0", "<1.0", "unknown"),  # it may be too old
+        ("4.57.6", "1.3.0", ">=0.34.0,<1.0", False),
+        ("4.57.6", "0.36.0", ">=0.34.0,<1.0", True),
+        ("99.0.0", "1.3.0", "unknown", "unknown"),
+        ("", "1.3.0", "absent", "absent"),
+    ],
+)
+def test_the_huggingface_hub_of_releases_that_the_tables_do_not_hold(
+    transformers: str, hub: str, bound: str, fits: bool | str
+) -> None:
+    case = stack(transformers, "", hub)
+    assert answer(case, "transformers.hub_range") == bound
+    assert answer(case, "transformers.hub_range_ok") == fits
+
+
+def test_the_way_back_names_what_is_installed_of_the_three() -> None:
+    everything = stack("5.17.0", "0.17.2", "1.33.0")
+    assert (
+        answer(everything, "transformers.installed_set")
+        == "transformers==5.17.0 kernels==0.17.2 huggingface_hub==1.33.0"
+    )
+    assert answer(stack("5.17.0"), "transformers.installed_set") == "transformers==5.17.0"
+    assert answer(stack(), "transformers.installed_set") == "absent"
+
+
+@pytest.mark.parametrize(
+    ("transformers", "kernels", "hub"),
+    [
+        ("4.40.0", "0.17.2", "1.3.0"),
+        ("4.40.0", "0.17.2", "0.36.0"),
+        ("4.57.6", "0.17.2", "0.36.0"),
+        ("5.17.0", "0.17.2", "0.36.0"),
+        ("5.24.0", "0.17.2", "0.36.0"),
+        ("", "0.17.2", "0.36.0"),
+    ],
+)
+def test_what_is_advised_for_kernels_and_its_hub_does_not_break_transformers(
+    transformers: str, kernels: str, hub: str
+) -> None:
+    findings = judge(shipped_rules(), stack(transformers, kernels, hub)).findings
+    [finding] = [f for f in findings if f.rule == "KD3004"]
+    commands = [remedy.command for remedy in finding.remedies]
+    assert commands
+    assert not [c for c in commands if "huggingface_hub>=" in c and transformers]
+    if transformers.startswith("4."):
+        assert all("<1.0" in c or "huggingface_hub==0." in c or "transformers==5" in c for c in commands)

@@ -19,6 +19,7 @@ from .stack import accepts_kernels
 
 GENERATIONS = {2: "flash_attn", 3: "flash_attn_3", 4: "flash_attn_4"}
 _DISTRIBUTIONS = {2: "flash-attn", 3: "flash-attn-3", 4: "flash-attn-4"}
+_REPLACES_NOTHING = "<4.55.dev0"  # the tables begin there, and replacements with 4.56
 _OLDEST_FLASH_ATTN = ">=2.3.3"  # transformers.utils.is_flash_attn_2_available
 
 
@@ -39,8 +40,10 @@ def _source(case: Case, generation: int) -> Fact[str]:
     if package.value:
         return known("package", package.note)
     default = column(case, "transformers", f"flash_attention_{generation}")
-    if not default.is_known:
-        return default if default.is_unknown else known("none", f"{package.note}; this release has no replacement")
+    if default.is_absent or in_range(transformers.value, _REPLACES_NOTHING):
+        return known("none", f"{package.note}; this release has no replacement")
+    if default.is_unknown:
+        return default
     accepted = accepts_kernels(case)
     if accepted.is_unknown:
         return unknown(accepted.note)

@@ -147,30 +147,6 @@ def imports_with_kernels(case: Case) -> Fact[bool]:
     return known(not obstacle, obstacle or transformers.note)
 
 
-@derived("transformers.hub_range", str)
-def transformers_hub_range(case: Case) -> Fact[str]:
-    """The huggingface_hub releases that transformers accepts; it refuses to import with others."""
-    return column(case, "transformers", "huggingface_hub")
-
-
-@derived("transformers.hub_range_ok", bool)
-def transformers_hub_range_ok(case: Case) -> Fact[bool]:
-    """Whether the installed huggingface_hub is one that transformers accepts."""
-    return _hub_fits(case, "transformers")
-
-
-@derived("kernels.hub_range", str)
-def kernels_hub_range(case: Case) -> Fact[str]:
-    """The huggingface_hub releases that the installed kernels asks for."""
-    return column(case, "kernels", "huggingface_hub")
-
-
-@derived("kernels.hub_range_ok", bool)
-def kernels_hub_range_ok(case: Case) -> Fact[bool]:
-    """Whether the installed huggingface_hub is one that kernels asks for."""
-    return _hub_fits(case, "kernels")
-
-
 @derived("kernels.free_threaded", str)
 def free_threaded(case: Case) -> Fact[str]:
     """What compiled kernels do under a free-threaded Python before 3.15: "refused" or "crash".
@@ -246,15 +222,6 @@ def local_kernels_invalid(case: Case) -> Fact[bool]:
     if not (reads.is_known and entries.is_known):
         return unknown((entries if reads.is_known else reads).note)
     return known(any("=" not in entry for entry in entries.value or ()), entries.note)
-
-
-def _hub_fits(case: Case, project: str) -> Fact[bool]:
-    wanted, here = column(case, project, "huggingface_hub"), installed(case, "huggingface_hub")
-    for fact in (wanted, here):
-        if not fact.is_known:
-            return fact
-    answer = in_range(here.value, str(wanted.value))
-    return known(answer, wanted.note) if answer is not None else unknown(f"{here.value!r} is no version")
 
 
 def _all_of(*facts: Fact[bool]) -> Fact[Any]:
