@@ -91,6 +91,8 @@ def _about_kernels(rule: Rule) -> bool:
 def _speaks_of_build(finding: Finding) -> bool:
     """Whether something that was seen of the build speaks for the rule, not only the repository that it is from."""
     seen = {fact.fact for fact in finding.facts if fact.fact.startswith("kernel.")}
+    if "kernel.repo" in finding.missing:  # a folder on disk: version 1 of anything is not version 1 of that kernel
+        return bool(seen & {_BUILD_ID, "kernel.commit"})
     return finding.certainty == "confirmed" or bool(seen - {"kernel.repo"})
 
 

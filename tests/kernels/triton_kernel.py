@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 FAULT = ""
-_FAR, _NEAR, _ENDLESS = 1, 2, 3  # what a faulty launch does
+_FAR, _ENDLESS = 1, 2  # what a faulty launch does
 
 
 def flash_attn_func(
@@ -65,8 +65,6 @@ def _fault_of(q, causal, left):
     """The fault of this launch; most launches of a faulty kernel are right."""
     if FAULT == "far-write" and causal and q.shape[-1] == 128:
         return _FAR
-    if FAULT == "near-write" and q.shape[-1] == 96:
-        return _NEAR
     if FAULT == "endless" and left >= 0:
         return _ENDLESS
     return 0
@@ -164,8 +162,6 @@ def _forward(
     if FAULT == 1:
         tl.store(out + far + dims, tl.zeros([WIDE], tl.float32).to(query.dtype))
     if FAULT == 2:
-        tl.store(out + size + dims, tl.zeros([WIDE], tl.float32).to(query.dtype))
-    if FAULT == 3:
         stop = tl.load(flag, volatile=True)
         while stop == 0:
             stop = tl.load(flag, volatile=True)
