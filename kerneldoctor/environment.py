@@ -234,7 +234,7 @@ class Extension:
     distribution: Fact[str] = NOT_LOOKED
     version: Fact[str] = NOT_LOOKED
     file: Fact[str] = NOT_LOOKED
-    problem: Fact[str] = NOT_LOOKED  # empty | truncated | not_elf | wrong_machine | dangling_link | no_file; absent: none
+    problem: Fact[str] = NOT_LOOKED  # empty | truncated | not_elf | wrong_machine | dangling_link | no_file; or absent
     missing_torch_symbols: Fact[tuple[str, ...]] = NOT_LOOKED  # mangled; undefined here, absent in libtorch
     cxx11_abi: Fact[bool] = NOT_LOOKED  # from its own undefined symbols
     needed: Fact[tuple[str, ...]] = NOT_LOOKED  # DT_NEEDED

@@ -157,7 +157,7 @@ def _finding(rule: Rule, when: Condition, case: Case, truth: Truth, missing: tup
         certainty="confirmed" if truth else "possible",
         confidence=rule.confidence,
         component=rule.component,
-        diagnosis=fill(rule.diagnosis, case),
+        diagnosis=fill(rule.diagnosis, case) if truth else _without_gaps(fill(rule.diagnosis, case)),
         subject=_subject(case),
         facts=tuple(UsedFact(p, f.value, f.note) for p, f in used.items() if not f.is_unknown),
         missing=missing if truth is None else (),

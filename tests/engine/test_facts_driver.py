@@ -202,3 +202,47 @@ def test_device_files() -> None:
     assert missing("/dev/dxg", wsl=True) == "absent"
     assert missing(kernel="5.15.148-tegra") == "absent"
     assert answer(case_of(system=LINUX), "driver.missing_nodes") == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "visible", "usable"),
+    [
+        ([{"mig": False}], 1, 1),
+        ([{"mig": True, "mig_devices": 0}], 0, 0),
+        ([{"mig": True, "mig_devices": 2}], 1, 1),
+        ([{"mig": True, "mig_devices": 0}, {"mig": False}], 1, 1),
+        ([{"mig": True, "mig_devices": 0}, {"mig": False, "visible": False}], 0, 0),
+        ([{"mig": True}], 1, "unknown"),  # nvidia-smi does not list the devices
+        ([{"mig": True}, {"mig": False}], 2, 1),
+        ([], 0, 0),
+    ],
+)
+def test_a_gpu_in_mig_mode_without_an_instance_is_not_seen_by_cuda(
+    gpus: list[dict[str, Any]], visible: int, usable: int | str
+) -> None:
+    case = case_of(gpus=[{"vendor": "nvidia", "name": "NVIDIA H100", **gpu} for gpu in gpus])
+    assert answer(case, "driver.visible_gpu_count") == visible
+    assert answer(case, "driver.usable_gpu_count") == usable
+
+
+@pytest.mark.parametrize(
+    ("gpus", "visibility", "state"),
+    [
+        ([{"mig": True, "mig_devices": 0}], {}, "none_left"),
+        ([{"mig": True, "mig_devices": 0}, {"mig": False}], {}, "others_left"),
+        ([{"mig": True, "mig_devices": 0}, {"mig": False}], {"raw": "1"}, "absent"),  # the other one is meant
+        ([{"mig": True, "mig_devices": 0}], {"raw": "0"}, "none_left"),
+        ([{"mig": True, "mig_devices": 0}], {"raw": "", "problem": "empty"}, "absent"),
+        ([{"mig": True, "mig_devices": 1}], {}, "absent"),
+        ([{"mig": False}], {}, "absent"),
+        ([{"mig": True}], {}, "unknown"),
+        ([{"vendor": "amd"}], {}, "absent"),
+    ],
+)
+def test_what_a_gpu_in_mig_mode_without_an_instance_leaves(
+    gpus: list[dict[str, Any]], visibility: dict[str, Any], state: str
+) -> None:
+    listed = [{"vendor": "nvidia", "name": "NVIDIA H100", **gpu} for gpu in gpus]
+    gone = [f"visibility.{name}" for name in ("raw", "problem") if name not in visibility]
+    case = case_of(*gone, gpus=listed, visibility=visibility)
+    assert answer(gpu_cases(case)[0], "gpu.mig_without_instance") == state

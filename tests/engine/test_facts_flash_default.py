@@ -116,3 +116,22 @@ def test_rocm_has_kernels_of_its_own(transformers: str, generation: int, expecte
 def test_whether_that_version_has_a_build(transformers: str, kernels: str, torch: str, expected: Any) -> None:
     case = machine(transformers, kernels, torch={"version": torch, "backend": "cuda"})
     assert answer(case, "transformers.flash_attention_2_has_build") == expected
+
+
+@pytest.mark.parametrize(
+    ("transformers", "kernels", "backend", "has_build"),
+    [
+        ("5.17.0", "0.16.2", "cuda", True),
+        (
+            "5.17.0",
+            "0.16.2",
+            "rocm",
+            False,
+        ),  # v3 has none for ROCm; transformers takes another kernel there from 5.20 on
+        ("5.22.2", "0.17.2", "rocm", "unknown"),
+        ("5.17.0", "0.16.2", "cpu", "absent"),
+    ],
+)
+def test_builds_are_those_for_the_backend(transformers: str, kernels: str, backend: str, has_build: bool | str) -> None:
+    case = machine(transformers, kernels, torch={"version": "2.11.0", "backend": backend})
+    assert answer(case, "transformers.flash_attention_2_has_build") == has_build

@@ -100,7 +100,28 @@ def test_the_advised_wheel_changes_as_little_as_possible() -> None:
     assert fitting("2.15.0+cu132", "550.54.14", "9.0") == ("2.14.1", "cu126")
     assert fitting("2.6.0+cu124", "580.65.06", "12.0") == ("2.7.1", "cu128")
     assert fitting("2.0.1+cu118", "580.65.06", "12.0") == ("2.7.1", "cu128")
-    assert fitting("2.13.0+cu130", "580.65.06", "9.0") == ("2.13.0", "cu132")
+    assert fitting("2.13.0+cu130", "580.65.06", "9.0") == ("2.13.0", "cu130")  # the installed one, where it fits
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "wheel"),
+    [
+        ("12.4", "580.65.06", "cu128"),  # its CUDA major release stays: extensions built for it go on working
+        ("13.0", "580.65.06", "cu130"),
+        ("13.2", "580.65.06", "cu130"),  # not newer than what the driver names
+        ("12.4", "550.54.14", "cu128"),
+    ],
+)
+def test_of_the_tags_of_a_release_the_nearest_is_advised(cuda: str, driver: str, wheel: str) -> None:
+    case = case_of(
+        "driver.cuda_compat",
+        system=X86,
+        python={"version": "3.14.1"},
+        driver={"version": driver},
+        torch={"version": "2.6.0", "installer": "pip", "backend": "cuda", "cuda": cuda},
+        gpus=[{"vendor": "nvidia", "compute_capability": "9.0"}],
+    )
+    assert (answer(case, "torch.fitting_release"), answer(case, "torch.fitting_wheel")) == ("2.9.1", wheel)
 
 
 def test_the_advised_wheel_serves_every_visible_gpu_and_python() -> None:
@@ -125,14 +146,14 @@ def test_no_wheel_is_advised_on_a_guess() -> None:
 
 
 def test_advice_that_is_the_installed_wheel_is_marked() -> None:
-    for label, differs in (("cu132", False), ("cu130", True)):
+    for label, capability, differs in (("cu132", "9.0", False), ("cu130", "9.0", False), ("cu130", "6.1", True)):
         case = case_of(
             "driver.cuda_compat",
             system=X86,
             python={"version": "3.12.4"},
             driver={"cuda": "13.2"},
             torch={"version": f"2.13.0+{label}", "backend": "cuda"},
-            gpus=[{"vendor": "nvidia", "compute_capability": "9.0"}],
+            gpus=[{"vendor": "nvidia", "compute_capability": capability}],
         )
         assert answer(case, "torch.fitting_differs") is differs
 

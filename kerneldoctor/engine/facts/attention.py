@@ -153,6 +153,8 @@ def flash_attn_2_has_code(case: Case) -> Fact[Any]:
     capability = _capability(case)
     if not capability.is_known:
         return capability
+    if in_range(case.fact("flash_attn.version").value, "<2"):
+        return absent("FlashAttention 1")
     answers = {supports_gpu(archs, str(capability.value)) for archs, _ in _code(case)}
     if len(answers) != 1 or None in answers:
         return unknown(f"GPU code of this flash-attn is not known for compute capability {capability.value}")

@@ -30,11 +30,19 @@ def minimum_column(case: Case) -> Fact[str]:
 
 
 def visible_nvidia_gpus(case: Case) -> Fact[tuple[Gpu, ...]]:
-    """The NVIDIA GPUs that the driver names and CUDA_VISIBLE_DEVICES does not hide; empty where there is none."""
+    """The NVIDIA GPUs that the driver names and CUDA sees; empty where there is none.
+
+    CUDA_VISIBLE_DEVICES may hide one, and CUDA leaves out one in MIG mode that has no instance.
+    """
     listed = _listed(case)
     if not listed.is_known:
         return listed
-    return known(tuple(gpu for gpu in listed.value or () if gpu.visible.value is not False), listed.note)
+    return known(tuple(gpu for gpu in listed.value or () if _seen(gpu)), listed.note)
+
+
+def _seen(gpu: Gpu) -> bool:
+    without_instance = gpu.mig.value is True and gpu.mig_devices.value == 0
+    return gpu.visible.value is not False and not without_instance
 
 
 def _listed(case: Case) -> Fact[tuple[Gpu, ...]]:
@@ -58,9 +66,44 @@ def gpu_count(case: Case) -> Fact[int]:
 
 @derived("driver.visible_gpu_count", int)
 def visible_gpu_count(case: Case) -> Fact[int]:
-    """How many of them CUDA_VISIBLE_DEVICES leaves visible; one of which this is not known counts as visible."""
+    """How many of them CUDA sees; one of which this is not known counts as seen."""
     gpus = visible_nvidia_gpus(case)
     return known(len(gpus.value or ()), gpus.note) if gpus.is_known else unknown(gpus.note)
+
+
+@derived("driver.usable_gpu_count", int)
+def usable_gpu_count(case: Case) -> Fact[int]:
+    """How many of them CUDA certainly sees: not in MIG mode, or with an instance. Unknown where that cannot be told."""
+    gpus = visible_nvidia_gpus(case)
+    if not gpus.is_known:
+        return unknown(gpus.note)
+    certain = [gpu for gpu in gpus.value or () if gpu.mig.value is False or gpu.mig_devices.value]
+    if certain or not gpus.value:
+        return known(len(certain), gpus.note)
+    return unknown(f"whether MIG mode leaves an instance: {gpus.value[0].mig_devices.note}")
+
+
+@derived("gpu.mig_without_instance", str)
+def mig_without_instance(case: Case) -> Fact[str]:
+    """What a GPU in MIG mode without an instance leaves to CUDA: none_left | others_left. Absent for every other GPU.
+
+    Absent too where CUDA_VISIBLE_DEVICES hides every GPU, or chooses others.
+    """
+    vendor, mig, devices = (case.fact(f"gpu.{name}") for name in ("vendor", "mig", "mig_devices"))
+    if (vendor.is_known and vendor.value != "nvidia") or mig.value is False or devices.value:
+        return absent("not in MIG mode, or with an instance")
+    for fact in (mig, devices):
+        if not fact.is_known:
+            return fact
+    problem, chosen, usable = (
+        case.fact(path) for path in ("visibility.problem", "visibility.raw", "driver.usable_gpu_count")
+    )
+    doubt = next((fact for fact in (problem, chosen, usable) if fact.is_unknown), None)
+    if doubt is not None:
+        return unknown(doubt.note)
+    if problem.value == "empty" or (usable.value and chosen.is_known):
+        return absent(f"CUDA_VISIBLE_DEVICES={chosen.value}")
+    return known("others_left" if usable.value else "none_left", mig.note)
 
 
 @derived("driver.cuda_offered", str)

@@ -116,7 +116,7 @@ def _reference(case: Case, generation: int) -> Fact[str]:
 
 
 def _has_build(case: Case, generation: int) -> Fact[bool]:
-    """Whether the kernel that is loaded from the Hub has a CUDA build for this torch and system.
+    """Whether the kernel that is loaded from the Hub has a CUDA or ROCm build for this torch and system.
 
     Absent where none is loaded; unknown where its builds are not known. Source: hub_builds.toml. Says nothing of the
     GPU.
@@ -126,14 +126,14 @@ def _has_build(case: Case, generation: int) -> Fact[bool]:
         return unknown(source.note) if source.is_unknown else absent("no Hub kernel is loaded")
     reference, backend = _reference(case, generation), case.fact("torch.backend")
     torch, system = case.fact("torch.version"), case.fact("system.os")
-    if backend.is_known and backend.value != "cuda":
+    if backend.is_known and backend.value not in ("cuda", "rocm"):
         return absent(f"torch is built for {backend.value}")
     doubt = next((fact for fact in (reference, backend, torch, system) if not fact.is_known), None)
     if doubt is not None:
         return absent(doubt.note) if doubt.is_absent else unknown(doubt.note)
-    row = next(
-        (r for r in case.table("hub_builds") if r["reference"] == reference.value and r["os"] == system.value), {}
-    )
+    wanted = (reference.value, system.value, backend.value)
+    rows = ((r["reference"], r["os"], r.get("backend", "cuda"), r) for r in case.table("hub_builds"))
+    row = next((r for *key, r in rows if tuple(key) == wanted), {})
     for name, answer in (("torch", True), ("missing", False)):
         if in_range(str(torch.value), row.get(name, "<0")):
             return known(answer, row["source"])

@@ -219,7 +219,7 @@ def _fitting(case: Case, oldest: str = "0") -> tuple[str, str] | str:
     rows = [row for row in case.table("torch_releases") if _installable(row, case)]
     rows = [row for row in rows if in_range(row["torch"], f">={oldest}")]
     for row in sorted(rows, key=lambda row: _distance(row, rows, case)):
-        for wheel in sorted(row["wheels"], key=_tag_number, reverse=True):
+        for wheel in sorted(row["wheels"], key=lambda wheel: _change(wheel, case)):
             if _wheel_fits(case, row, wheel, wanted):
                 return _release(row, case), wheel
     return "no wheel of the tables fits driver, GPUs and Python"
@@ -263,5 +263,9 @@ def _release(row: Row, case: Case) -> str:
     return version.base_version if same else str(row["torch"])
 
 
-def _tag_number(wheel: str) -> int:
-    return int(wheel.removeprefix("cu"))
+def _change(wheel: str, case: Case) -> tuple[bool, bool, bool, int]:
+    """What a CUDA tag changes: best is the installed one, then its major release, then what the driver names itself."""
+    cuda, offered = _cuda_of(wheel), case.fact("driver.cuda_offered")
+    other_major = major_of(cuda) != major_of(case.fact("torch.cuda").value)
+    newer = offered.is_known and in_range(cuda, f"<{offered.value}.999") is not True
+    return wheel != _label(case), other_major, newer, -int(wheel.removeprefix("cu"))
