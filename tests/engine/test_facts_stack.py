@@ -273,3 +273,32 @@ def test_what_is_advised_for_kernels_and_its_hub_does_not_break_transformers(
     assert not [c for c in commands if "huggingface_hub>=" in c and transformers]
     if transformers.startswith("4."):
         assert all("<1.0" in c or "huggingface_hub==0." in c or "transformers==5" in c for c in commands)
+
+
+def test_cached_kernels_that_are_refused_offline_are_named_with_their_folders() -> None:
+    def snapshot(repo: str, commit: str, *branches: str, complete: bool = False) -> dict[str, Any]:
+        return {
+            "repo": repo,
+            "commit": commit * 40,
+            "branches": list(branches),
+            "variants": [],
+            "build_ids": [],
+            "complete": complete,
+        }
+
+    kernels = [
+        snapshot("o/a", "1"),
+        snapshot("o/a", "2", "v3"),
+        snapshot("o/b", "3"),
+        snapshot("o/c", "4", complete=True),
+    ]
+    hub = {"offline": True, "cached_kernels": kernels, "kernels_cache": "/cache", "local_kernels": ["o/d=/d"]}
+    case = stack("5.17.0", "0.17.2", "2.4.0", huggingface=hub)
+    a, b = "/cache/kernels--o--a", "/cache/kernels--o--b"
+    assert answer(case, "kernels.refused_offline") == ("o/a", "o/b")
+    assert answer(case, "kernels.refused_snapshots") == (
+        f"o/d=/d:o/a={a}/snapshots/{'2' * 40}:o/b={b}/snapshots/{'3' * 40}"
+    )
+    assert answer(case, "kernels.refused_file_lists") == (
+        f"{a}/trees/{'2' * 40}.json {a}/trees/{'1' * 40}.json {b}/trees/{'3' * 40}.json"
+    )

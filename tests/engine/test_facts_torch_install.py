@@ -40,3 +40,19 @@ def test_arguments_for_pip(version: str, listed: str, arguments: str) -> None:
 def test_what_conda_installed_is_not_given_to_pip() -> None:
     case = case_of(torch={"version": "2.8.0", "installer": "conda"}, packages={"torch": "2.8.0"})
     assert answer(case, "torch.pip_arguments") == "absent"
+
+
+@pytest.mark.parametrize(
+    ("version", "system", "arguments"),
+    [
+        ("2.10.0+cpu", {"os": "linux", "machine": "aarch64"}, '"torch==2.10.0"'),
+        ("2.11.0+cu130", {"os": "linux", "machine": "aarch64"}, '"torch==2.11.0"'),
+        ("2.11.0+cpu", {"os": "windows", "machine": "AMD64"}, '"torch==2.11.0"'),
+        ("2.11.0+cu130", {"os": "windows", "machine": "AMD64"}, f'"torch==2.11.0+cu130" --index-url {PYTORCH}/cu130'),
+    ],
+)
+def test_what_pypi_has_depends_on_the_system(version: str, system: dict[str, str], arguments: str) -> None:
+    case = case_of(
+        system=system, torch={"version": version, "installer": "pip"}, packages={"torch": version.split("+")[0]}
+    )
+    assert answer(case, "torch.pip_arguments") == arguments

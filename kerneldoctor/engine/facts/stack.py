@@ -203,11 +203,42 @@ def refused_offline(case: Case) -> Fact[tuple[str, ...]]:
     cached = case.fact("huggingface.cached_kernels")
     if not cached.is_known:
         return cached
-    local = case.fact("huggingface.local_kernels").value or ()
-    replaced = {entry.partition("=")[0] for entry in local}
-    kernels: tuple[CachedKernel, ...] = cached.value or ()
-    partial = sorted({k.repo for k in kernels if k.complete is False and k.repo not in replaced})
-    return known(tuple(partial), cached.note) if partial else absent("every cached kernel is complete or replaced")
+    partial = tuple(dict.fromkeys(kernel.repo for kernel in _partial(case)))
+    return known(partial, cached.note) if partial else absent("every cached kernel is complete or replaced")
+
+
+@derived("kernels.refused_snapshots", str)
+def refused_snapshots(case: Case) -> Fact[str]:
+    """These kernels as LOCAL_KERNELS names them, "owner/name=/cache/…/snapshots/COMMIT", beside what it names already."""
+    folder, refused = case.fact("huggingface.kernels_cache"), case.fact("kernels.refused_offline")
+    for fact in (refused, folder):
+        if not fact.is_known:
+            return absent(fact.note) if fact.is_absent else unknown(fact.note)
+    there = case.fact("huggingface.local_kernels").value or ()
+    entries = {k.repo: f"{k.repo}={_in_cache(folder, k)}/snapshots/{k.commit}" for k in reversed(_partial(case))}
+    return known(":".join((*there, *(entries[name] for name in refused.value or ()))), folder.note)
+
+
+@derived("kernels.refused_file_lists", str)
+def refused_file_lists(case: Case) -> Fact[str]:
+    """The files by which huggingface_hub notices that parts of these kernels are missing, as arguments of `rm`."""
+    folder, refused = case.fact("huggingface.kernels_cache"), case.fact("kernels.refused_offline")
+    for fact in (refused, folder):
+        if not fact.is_known:
+            return absent(fact.note) if fact.is_absent else unknown(fact.note)
+    return known(" ".join(f"{_in_cache(folder, k)}/trees/{k.commit}.json" for k in _partial(case)), folder.note)
+
+
+def _partial(case: Case) -> list[CachedKernel]:
+    """Cached snapshots that lack files and that LOCAL_KERNELS does not replace; those that a branch names first."""
+    replaced = {entry.partition("=")[0] for entry in case.fact("huggingface.local_kernels").value or ()}
+    kernels: tuple[CachedKernel, ...] = case.fact("huggingface.cached_kernels").value or ()
+    found = [kernel for kernel in kernels if kernel.complete is False and kernel.repo not in replaced]
+    return sorted(found, key=lambda kernel: (kernel.repo, not kernel.branches))
+
+
+def _in_cache(folder: Fact[str], kernel: CachedKernel) -> str:
+    return f"{folder.value}/kernels--{kernel.repo.replace('/', '--')}"
 
 
 @derived("huggingface.local_kernels_invalid", bool)

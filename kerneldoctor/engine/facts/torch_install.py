@@ -54,10 +54,15 @@ def _as_listed(case: Case) -> Version | None:
 
 
 def _label_on_pypi(case: Case, version: Version) -> str:
-    """How torch names itself in the wheel of PyPI for Linux, "cu130" (torch_releases)."""
+    """How torch names itself in the wheel of PyPI for this system, "cu130" or "cpu" (torch_releases)."""
+    if case.fact("system.os").value == "windows":
+        return "cpu"
     minor = [str(version.major), str(version.minor)]
     row = next((row for row in case.table("torch_releases") if row["torch"].split(".")[:2] == minor), None)
-    return "cu" + row["pypi_cuda"].replace(".", "") if row else ""
+    if row is None:
+        return ""
+    cpu = case.fact("system.machine").value == "aarch64" and row["pypi_aarch64"] == "cpu"
+    return "cpu" if cpu else "cu" + str(row["pypi_cuda"]).replace(".", "")
 
 
 def _from_index(version: Version, source: str) -> Fact[str]:
