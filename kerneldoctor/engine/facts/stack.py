@@ -209,7 +209,7 @@ def refused_offline(case: Case) -> Fact[tuple[str, ...]]:
 
 @derived("kernels.refused_snapshots", str)
 def refused_snapshots(case: Case) -> Fact[str]:
-    """These kernels as LOCAL_KERNELS names them, "owner/name=/cache/…/snapshots/COMMIT", beside what it names already."""
+    """These kernels as LOCAL_KERNELS names them (owner/name=/cache/…/snapshots/COMMIT), after what it names already."""
     folder, refused = case.fact("huggingface.kernels_cache"), case.fact("kernels.refused_offline")
     for fact in (refused, folder):
         if not fact.is_known:
