@@ -54,8 +54,7 @@ def build_id_of(folder: Path, metadata: Metadata | None) -> str:
         for name in sorted(names):
             if found := build_id(name):
                 return found
-    tail = metadata.id.rpartition("_")[2] if metadata is not None else ""
-    return tail if build_id(f"_x_{tail}.abi3.so") else ""
+    return metadata.build_id if metadata is not None else ""
 
 
 def _version(metadata: Metadata | None) -> Fact[Any]:
