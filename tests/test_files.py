@@ -66,7 +66,7 @@ def test_standard_input_is_read_and_limited_as_well(path: str) -> None:
     code = f"from kerneldoctor import files; print(files.read_file({path!r}, 'a report', 1024).decode())"
 
     def read(shell: str) -> str:
-        command = ["sh", "-c", f"{shell} {sys.executable} -c \"$0\" 2>&1", code]
+        command = ["sh", "-c", f'{shell} {sys.executable} -c "$0" 2>&1', code]
         return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=20, check=False).stdout
 
     assert read("echo text |") == "text\n\n"
