@@ -99,7 +99,7 @@ class _Inquiry:
     def answer(self, parsed: Reference, find_env: bool, notes: tuple[str, ...]) -> Answer:
         """The listing, judged twice: by its names first, then with what the builds to be loaded say of themselves."""
         meant = meaning(parsed, self._environment, self._tables)
-        repo, asked = _subject(parsed, meant)
+        repo, asked = _subject(parsed, meant, self._tables)
         listing = _listing(repo, asked, self._environment, self._tables, self._asking)
         judged = self._judge.judge(listing)
         told = self._told(listing, _to_be_loaded(judged, asked))
@@ -262,10 +262,13 @@ def _changed(environment: Environment, changes: Changes | None, tables: Tables) 
     return apply(environment, changes, tables)
 
 
-def _subject(reference: Reference, meant: Meaning) -> tuple[str, str]:
+def _subject(reference: Reference, meant: Meaning, tables: Tables) -> tuple[str, str]:
     """Repository and revision that the question is about; "" for any revision."""
     if reference.kind is Kind.KERNEL:
-        return reference.name, reference.revision or meant.revision
+        kinds = {row["contract"] for row in tables.get("hub_kernels", ()) if row["repo"] == reference.name}
+        # Only attention is loaded by a bare name; for any other kernel the caller names the version.
+        default = meant.revision if not kinds or "attention" in kinds else ""
+        return reference.name, reference.revision or default
     if meant.repo:
         return meant.repo, meant.revision
     if meant.source in ("unknown", "none") and meant.transformers == "":
@@ -306,7 +309,7 @@ def _other_revision(asked: str) -> str:
 
 def read_index(repos: Sequence[str] = ()) -> Contents:
     """The index in force, for all repositories by default. Raises UsageError, UndeterminedError."""
-    from .hub.index import Contents, index_listing, index_path, is_refreshed, own_index_path, repositories
+    from .hub.index import Contents, index_listing, index_path, own_index_path, repositories
     from .hub.sources import nearest
 
     names = [_repository(repo) for repo in repos] or repositories()
@@ -316,8 +319,7 @@ def read_index(repos: Sequence[str] = ()) -> Contents:
         if found is None and repos:
             raise UndeterminedError(f"the index does not know {repo[:100]}{nearest(repo)}")
         listings += [found] if found is not None else []
-    refreshed = frozenset(listing.repo for listing in listings if is_refreshed(listing.repo))
-    return Contents(index_path(), own_index_path(), refreshed, tuple(listings))
+    return Contents(index_path(), own_index_path(), tuple(listings))
 
 
 def _repository(name: str) -> str:

@@ -177,6 +177,11 @@ class TestVariantsFromTheIndex:
         cache = run("variants", f"{FLASH}@v3", "--source", "cache", env=machine(cached=(held,)))
         assert "the local cache, which holds only what was downloaded" in cache.stdout
 
+    def test_the_default_of_transformers_is_about_attention_alone(self, run: Run) -> None:
+        here = machine(transformers="5.21.1")
+        assert "asked for by transformers" in run("variants", FLASH, env=here).stdout
+        assert "asked for by transformers" not in run("variants", "kernels-community/relu", env=here).stdout
+
     def test_nothing_heavy_is_imported(self, run: Run) -> None:
         code = (
             "import sys; from kerneldoctor.cli import _run\n"
@@ -263,7 +268,7 @@ class TestVariantsFromTheHub:
         hub.repo("someone/many").commit(many, "v1")
         result = run("variants", "someone/many@v1", hub=hub)
         assert result.stdout.count("\n") < 20
-        assert "9982 more: needs torch 2.14 or newer; here is 2.13" in " ".join(result.stdout.split())
+        assert ",+9980}-cu130: needs torch 2.14 or newer; here is 2.13" in " ".join(result.stdout.split())
         whole = run("variants", "someone/many@v1", "--all", hub=hub)
         assert whole.stdout.count("torch-stable-abi") > 10_000
 
@@ -392,6 +397,7 @@ class TestIndex:
         assert run("index", "refresh", FLASH, hub=hub).stdout.startswith(f"{FLASH}: 2 versions, 4 builds -> ")
         found = document(run("variants", f"{FLASH}@v3", "--format", "json"))
         assert found["source"] == "index"
+        assert "Listing: the index as refreshed from the Hub of 2" in run("variants", FLASH).stdout
         assert found["versions"][0]["revision"] == hub.repos[FLASH].branches["v3"]
         assert found["versions"][0]["how"] == "observed"
         assert [v["version"] for v in found["versions"]] == ["v3", "v2"]

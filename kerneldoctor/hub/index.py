@@ -34,7 +34,6 @@ class Contents:
 
     shipped: Path
     own: Path  # the folder of what `index refresh` wrote, whether it is there or not
-    refreshed: frozenset[str]  # repositories that have an entry there
     listings: tuple[Listing, ...]
 
 
@@ -74,7 +73,7 @@ def index_listing(repo: str, notes: tuple[str, ...] = (), repo_type: str = "kern
 
     kernels before 0.14 read repositories of type "model", later releases those of type "kernel".
     """
-    entries, more = _entries(repo)
+    entries, refreshed, more = _entries(repo)
     entries = [e for e in entries if e["type"] in (repo_type, "unknown")]
     if not entries:
         return None
@@ -83,7 +82,7 @@ def index_listing(repo: str, notes: tuple[str, ...] = (), repo_type: str = "kern
         branches.setdefault(entry.get("branch") or entry.get("commit", ""), []).append(entry)
     versions = [_version(name, group) for name, group in branches.items() if name]
     as_of = max((version.as_of for version in versions), default="")
-    return Listing(repo, "index", as_of, in_order(versions), (*notes, *more))
+    return Listing(repo, "index", as_of, in_order(versions), (*notes, *more), refreshed=refreshed)
 
 
 def repositories() -> tuple[str, ...]:
@@ -93,11 +92,6 @@ def repositories() -> tuple[str, ...]:
     except OSError:
         own = []
     return tuple(sorted({*load_index(index_path()), *(name for name in own if name.count("/") == 1)}))
-
-
-def is_refreshed(repo: str) -> bool:
-    """Whether `index refresh` wrote an entry for a repository."""
-    return _own_file(repo).is_file()
 
 
 def keep_listing(listing: Listing, today: datetime.date) -> Path:
@@ -120,23 +114,23 @@ def _own_file(repo: str) -> Path:
     return own_index_path() / f"{repo.replace('/', '--')}.json"
 
 
-def _entries(repo: str) -> tuple[list[Entry], tuple[str, ...]]:
-    """The entries of a repository, and a note where the user's own ones cannot be read.
+def _entries(repo: str) -> tuple[list[Entry], bool, tuple[str, ...]]:
+    """The entries of a repository, whether they are the user's own ones, and a note where those cannot be read.
 
     Own ones take the place of the shipped ones, unless an upgrade has brought newer ones since.
     """
     shipped = load_index(index_path()).get(repo, [])
-    if not is_refreshed(repo):
-        return shipped, ()
+    if not _own_file(repo).is_file():
+        return shipped, False, ()
     try:
         own = [entry for entry in load_index(_own_file(repo)).get(repo, ()) if _is_entry(entry)]
     except UsageError as error:
-        return shipped, (f"{error}: it was passed over; kerneldoctor index refresh {repo} writes it anew",)
+        return shipped, False, (f"{error}: it was passed over; kerneldoctor index refresh {repo} writes it anew",)
     others = [entry for entry in shipped if entry["type"] != "model"]
     newest_own, newest = (max(map(_date, entries), default="") for entries in (own, others))
     if newest_own < newest:
-        return shipped, ()
-    return [*own, *(entry for entry in shipped if entry["type"] == "model")], ()
+        return shipped, False, ()
+    return [*own, *(entry for entry in shipped if entry["type"] == "model")], True, ()
 
 
 def _is_entry(entry: Entry) -> bool:

@@ -64,6 +64,7 @@ class Listing:
     versions: tuple[Version, ...]  # newest version first, then other revisions by name
     notes: tuple[str, ...] = ()
     trusted: Fact[bool] = NOT_ASKED
+    refreshed: bool = False  # of source "index": taken from the Hub by the user, not shipped
 
     def version(self, name: str) -> Version | None:
         """The version of that branch, tag or commit (a prefix of a commit counts from seven digits on)."""

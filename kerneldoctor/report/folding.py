@@ -86,7 +86,7 @@ def _folded(kind: str, front: str, tags: Sequence[str], end: str, releases: list
 
 
 def _braces(items: Sequence[str]) -> str:
-    more = ["..."] if len(items) > MOST_VALUES else []
+    more = [f"+{len(items) - MOST_VALUES}"] if len(items) > MOST_VALUES else []
     return f"{{{','.join([*items[:MOST_VALUES], *more])}}}" if len(items) > 1 else items[0]
 
 

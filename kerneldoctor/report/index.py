@@ -26,7 +26,7 @@ def to_json(index: Contents) -> dict[str, Any]:
             {
                 "repo": listing.repo,
                 "as_of": listing.as_of or None,
-                "refreshed": listing.repo in index.refreshed,
+                "refreshed": listing.refreshed,
                 "notes": list(listing.notes),
                 "versions": [
                     {"version": v.name, "revision": v.commit or None, "how": v.how, "as_of": v.as_of or None,
@@ -43,20 +43,20 @@ def render(index: Contents, page: Page, in_full: bool) -> str:
     """A line a repository, or a line a version."""
     count = len(index.listings)
     page.paragraph("", f"{count} {'repository' if count == 1 else 'repositories'} in {index.shipped}")
-    if index.refreshed:
-        page.paragraph("", f"{len(index.refreshed)} of them refreshed in {index.own}")
+    if refreshed := sum(listing.refreshed for listing in index.listings):
+        page.paragraph("", f"{refreshed} of them refreshed in {index.own}")
     widest = max((len(listing.repo) for listing in index.listings), default=0)
     for listing in index.listings:
         if in_full:
-            _versions(listing, listing.repo in index.refreshed, page)
+            _versions(listing, page)
         else:
             page.paragraph(f"{listing.repo:<{widest}}  ", _brief(listing))
     return page.text()
 
 
-def _versions(listing: Listing, refreshed: bool, page: Page) -> None:
+def _versions(listing: Listing, page: Page) -> None:
     page.line()
-    page.line(f"{listing.repo}{', refreshed' if refreshed else ''}", "bold")
+    page.line(f"{listing.repo}{', refreshed' if listing.refreshed else ''}", "bold")
     for version in listing.versions:
         page.paragraph(f"  {version.name[:10]:<11}", ", ".join(filter(None, _facts(version))))
     for note in listing.notes:

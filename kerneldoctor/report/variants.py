@@ -148,6 +148,8 @@ def source_text(answer: Answer) -> str:
             return f"the live Hub{day}"
         case "cache":
             return "the local cache, which holds only what was downloaded"
+        case _ if listed.refreshed:
+            return f"the index as refreshed from the Hub{day}"
         case _:
             return f"the bundled index{day}: the Hub may have moved on since"
 

@@ -31,7 +31,7 @@ _STYLE = {True: "bold green", False: "bold red", None: "bold yellow"}
 def render(answer: Answer, page: Page, show_all: bool = False) -> str:
     """The whole page."""
     _answer(answer, page)
-    _other_versions(answer, page)
+    _other_versions(answer, page, show_all)
     _pin(answer, page)
     if answer.options is not None:
         _options(answer, page)
@@ -91,9 +91,9 @@ def _deciding(answer: Answer) -> list[str]:
     return [option for path, option in _WORKLOAD_OPTIONS.items() if path in missing]
 
 
-def _other_versions(answer: Answer, page: Page) -> None:
+def _other_versions(answer: Answer, page: Page, show_all: bool) -> None:
     others = [v for v in answer.candidates.versions if v is not answer.version]
-    commits = [v for v in others if is_commit(v.version)]
+    commits = [] if show_all else [v for v in others if is_commit(v.version)]
     unseen = [v for v in others if not v.candidates and not v.version.complete and v not in commits]
     if others:
         page.line()

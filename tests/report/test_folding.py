@@ -33,7 +33,7 @@ from tests.hub.machines import STABLE, TABLES, live, machine, seen
         ([STABLE.format(c) for c in (126, 128)], "torch-stable-abi210-{cu126,cu128}"),
         (["tvm-ffi01-cu130-x86_64-linux", "garbage", "a-b-c-d"], "tvm-ffi01-cu130, garbage, a-b-c-d"),
         ([f"torch211-cxx11-cu{n}-x86_64-linux" for n in range(100, 110)],
-         "torch211-cxx11-{cu100,cu101,cu102,cu103,cu104,cu105,...}"),
+         "torch211-cxx11-{cu100,cu101,cu102,cu103,cu104,cu105,+4}"),
         ([f"name{n}" for n in range(10)], "name0, name1, name2, name3, 6 more"),
     ],
 )  # fmt: skip
