@@ -6,6 +6,7 @@ is left behind when the time is up.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import tempfile
@@ -110,6 +111,8 @@ def fetch_file(address: BuildAddress, name: str, timeout: float) -> bytes:
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
+        # What it logs of its own new attempts would go to the terminal; how it ends is told by us.
+        logging.getLogger("huggingface_hub.file_download").setLevel(logging.CRITICAL)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             path, revision = address.path_of(name), address.commit
             cache = address.cache if _is_writable(address.cache) else scratch

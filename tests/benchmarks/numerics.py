@@ -4,6 +4,10 @@ usage: PYTHONPATH=. PYTHON tests/benchmarks/numerics.py [--seeds 200] [--set qui
 
 Needs torch. Prints, for each right implementation, how near each tensor came to what is allowed (1.0 would be a
 rejection), and for each wrong one the first case that catches it. Exit code 1 when one is judged wrongly.
+
+Measured on 2026-12-01 with torch 2.13 on a CPU, quick set, 200 seeds each, none rejected; the nearest that any tensor
+came: math in low precision 0.81, sdpa flash 0.63, flex attention (forward) 0.38, tiled 0.36, fp32 rounded once 0.30.
+All 49 wrong ones were caught; the nearest miss was sums in low precision, 1.3 times over.
 """
 
 from __future__ import annotations

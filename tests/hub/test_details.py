@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -108,25 +106,13 @@ def test_a_huge_file_is_not_fetched(hub: Hub, search: Search) -> None:
     assert downloads(hub) == 0
 
 
-@pytest.mark.parametrize(
-    ("fault", "says"),
-    [
-        (Fault("/resolve/", 500), "500|within"),
-        (Fault("/resolve/", 403), "403"),
-        (Fault("/resolve/", delay=30), "within"),
-        (Fault("/resolve/", cut=True), "did not give"),
-    ],
-)
-def test_trouble_leaves_it_unknown_with_the_reason_and_in_time(
-    hub: Hub, search: Search, fault: Fault, says: str
-) -> None:
+def test_what_the_hub_refuses_stays_unknown_with_the_reason(hub: Hub, search: Search) -> None:
+    """What huggingface_hub would ask again about leaves threads behind: see tests/test_cli_hub.py."""
     listing = live_listing(Question(REPO))
-    hub.faults.append(fault)
-    began = time.monotonic()
-    build = read(listing, replace(search, seconds=3))
-    assert time.monotonic() - began < 15
+    hub.faults.append(Fault("/resolve/", 403))
+    build = read(listing, search)
     assert build.metadata.is_unknown
-    assert re.search(says, build.metadata.note)
+    assert "403" in build.metadata.note
     assert "\n" not in build.metadata.note
 
 
