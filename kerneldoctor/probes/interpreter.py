@@ -105,10 +105,17 @@ def _own_path(path: Sequence[str], script: str, safe: bool) -> list[str]:
     if path and not path[0] and not safe:  # -c; an empty entry further on is one of PYTHONPATH
         return [p for p in path if p]
     entries = [p for p in path if p]
-    started_from = {os.path.dirname(os.path.realpath(script)), _here()}
-    if entries and not safe and os.path.realpath(entries[0]) in started_from:
+    if entries and not safe and _real(entries[0]) in {os.path.dirname(_real(script)), _here()}:
         return entries[1:]
     return entries
+
+
+def _real(path: str) -> str:
+    """The path without links; as it is where the current folder is gone, which a relative one hangs on."""
+    try:
+        return os.path.realpath(path)
+    except FileNotFoundError:
+        return path
 
 
 def _here() -> str:
