@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     # Of the hub only how names of builds are read: one grammar for listings and for pasted text.
     "intake": {"errors", "environment", "engine", "archs", "hub", "build_label"},
     "build_label": set(),
+    "lock": {"errors", "environment", "engine", "files"},
     "diagnosis": {"errors", "environment", "engine", "intake", "files"},
     # Its parent side; for the child see below.
     "smoke": {"errors", "environment", "engine", "hub", "archs", "processes"},

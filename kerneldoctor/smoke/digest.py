@@ -51,6 +51,11 @@ def check_files(folder: Path, metadata: Metadata) -> tuple[Damage, ...]:
     return (*found, *(Damage(path, "missing") for path in sorted(listed)))
 
 
+def digests_of(folder: Path) -> dict[str, str]:
+    """The sha256 of every file of a build, as `sha256:…`, by its path in the folder. Raises OSError for one unread."""
+    return {path: f"sha256:{_hash(folder / path, 'sha256').hexdigest()}" for path in sorted(_files(folder))}
+
+
 def _files(folder: Path) -> Iterator[str]:
     for root, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__"]
