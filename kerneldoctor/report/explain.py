@@ -25,7 +25,7 @@ def rule_page(rule: Rule, width: int = 80) -> str:
 
 def rule_list(rules: Iterable[Rule]) -> str:
     """One line a rule: id, severity, title."""
-    lines = (f"{r.id:<8} {r.severity:<8} {_blanks(r.title)}{' (withdrawn)' if r.withdrawn else ''}\n" for r in rules)
+    lines = (f"{r.id:<8} {r.severity:<8} {blanks(r.title)}{' (withdrawn)' if r.withdrawn else ''}\n" for r in rules)
     return printable("".join(lines))
 
 
@@ -62,14 +62,14 @@ def _remedy_json(remedy: Remedy) -> dict[str, Any]:
     }
 
 
-def _blanks(template: str) -> str:
+def blanks(template: str) -> str:
     """A text whose facts are not filled in: "{packages.kernels.version}" reads "<kernels version>"."""
     return TEMPLATE.sub(lambda match: f"<{' '.join(match[1].split('.')[-2:]).replace('_', ' ')}>", template)
 
 
 def _page(rule: Rule, width: int) -> Iterator[str]:
     yield f"{rule.id} {rule.name}"
-    yield from textwrap.wrap(_blanks(rule.title), width)
+    yield from textwrap.wrap(blanks(rule.title), width)
     yield ""
     yield f"{rule.severity}, {rule.confidence}, about {rule.component}; added {rule.added}, review by {rule.review_by}"
     if rule.withdrawn:
@@ -97,7 +97,7 @@ def _remedies(remedies: tuple[Remedy, ...], width: int) -> Iterator[str]:
     yield from ("", "# Remedies", "")
     for number, remedy in enumerate(remedies, 1):
         effect = "" if remedy.effect == "safe" else f" ({remedy.effect})"
-        yield from textwrap.wrap(f"{number}. {_blanks(remedy.title)}{effect}", width, subsequent_indent="   ")
+        yield from textwrap.wrap(f"{number}. {blanks(remedy.title)}{effect}", width, subsequent_indent="   ")
         for text in filter(None, (remedy.command, remedy.snippet, remedy.pin)):
             yield from (f"     {line}" for line in text.splitlines())
         yield from textwrap.wrap(remedy.note, width, initial_indent="   ", subsequent_indent="   ")

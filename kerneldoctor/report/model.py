@@ -77,7 +77,7 @@ class Report:
     fine: tuple[str, ...]  # rule ids
     undetermined: Mapping[str, tuple[str, ...]]  # rule id to the facts that would settle it
     reasons: Mapping[str, str]  # why a fact that would settle something is unknown, derived facts included
-    titles: Mapping[str, str]  # of the undetermined rules
+    titles: Mapping[str, str]  # of the fine and the undetermined rules
     out_of_scope: tuple[str, ...]  # rules about a kernel or a workload that nobody named
     ignores: tuple[IgnoreUse, ...]
     summary: Summary
@@ -135,7 +135,11 @@ def build_report(
         fine=judgement.fine,
         undetermined=judgement.undetermined,
         reasons=judgement.reasons,
-        titles={rule: by_id[rule].name.replace("-", " ") for rule in judgement.undetermined if rule in by_id},
+        titles={
+            rule: by_id[rule].name.replace("-", " ")
+            for rule in (*judgement.fine, *judgement.undetermined)
+            if rule in by_id
+        },
         out_of_scope=judgement.out_of_scope,
         ignores=uses,
         summary=_summarise(environment, judgement, [use.ignore for use in uses if use.state == "used"]),

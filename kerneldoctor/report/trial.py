@@ -5,7 +5,7 @@ Lays out and decides nothing; verdict, weights and pin come with the trial.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -79,11 +79,18 @@ def _subject(trial: Trial, page: Page) -> None:
     subject = trial.subject
     name = f"{subject.repo}@{subject.revision}" if subject.repo else subject.reference
     page.line(f"{name}" + (f"  (asked for as {subject.reference})" if subject.reference != name else ""), "bold")
+    for label, text in subject_lines(trial):
+        page.paragraph(f"  {label:<7} ", text)
+
+
+def subject_lines(trial: Trial) -> Iterator[tuple[str, str]]:
+    """Label and text of what was resolved."""
+    subject = trial.subject
     if subject.commit and subject.commit != subject.revision:
-        page.paragraph("  commit  ", subject.commit)
+        yield "commit", subject.commit
     if subject.variant:
         identity = f", build {subject.build_id}" if subject.build_id else ""
-        page.paragraph("  build   ", f"{subject.variant}{identity} ({_source(subject.source)})")
+        yield "build", f"{subject.variant}{identity} ({_source(subject.source)})"
 
 
 def _source(source: str) -> str:
@@ -92,7 +99,7 @@ def _source(source: str) -> str:
 
 
 def _run(run: Run, page: Page, verbose: bool, several: bool) -> None:
-    page.paragraph("  ran on  ", _where(run))
+    page.paragraph("  ran on  ", where(run))
     if run.loaded is not None and not run.loaded.contracts:
         names = ", ".join(run.loaded.exports[: None if verbose else 20])
         page.paragraph("  exports ", f"{names or 'nothing'}: no contract is known for these, so nothing was judged")
@@ -108,7 +115,8 @@ def _run(run: Run, page: Page, verbose: bool, several: bool) -> None:
         page.paragraph("  time    ", _times(run))
 
 
-def _where(run: Run) -> str:
+def where(run: Run) -> str:
+    """The device of a run, and what it ran with."""
     seen = run.versions
     name = str((seen.device if seen else {}).get("name") or run.device)
     parts = [f"{name} ({run.device})" if name != run.device else name]
@@ -141,6 +149,11 @@ def _case(report: CaseReport, page: Page, verbose: bool, name: str, same: str) -
             page.paragraph(room, text)
         if report.said:
             _said(report.said, page)
+
+
+def case_texts(report: CaseReport) -> tuple[str, ...]:
+    """A case as the cells of a table: id, outcome, time, inputs, detail."""
+    return report.case.id, report.outcome, f"{report.seconds:.1f} s", _params(report.case.params), report.detail
 
 
 def _params(params: Mapping[str, Any]) -> str:

@@ -1,0 +1,310 @@
+"""The checks of a run as one list, from which every format for CI and for pasting is rendered.
+
+Made from a Report or a Trial; other commands make their own. It counts and sorts; it lays out and judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from ..engine.model import SEVERITIES, Advice, Finding, Rule, Severity
+from ..smoke.trial import CaseReport, Note, Run, Trial
+from ..values import dataclass
+from .doubt import missing_text, reason
+from .explain import blanks, rule_page
+from .facts import all_facts
+from .machine import machine_lines
+from .model import FailOn, Ignore, Report, exit_code
+from .text import plural, value_text
+from .trial import case_texts, subject_lines, where
+from .verdict import counts_line, headline, knowledge_line
+
+Status = Literal["passed", "failed", "undetermined", "skipped", "ignored"]
+STATUSES: tuple[Status, ...] = ("failed", "undetermined", "ignored", "skipped", "passed")  # as a reader wants them
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question with its answer."""
+
+    id: str  # the same in every run: "KD5001", "kernel:kernels-community/flash-attn2@v3/resolves"
+    group: str  # the suite: "scan", "try kernels-community/flash-attn2@v3", "rank 3"
+    title: str
+    status: Status
+    severity: Severity = "error"
+    detail: str = ""
+    remedies: tuple[tuple[str, str], ...] = ()  # what to do in words, and the command or ""
+    rule: str = ""  # KD id
+    kind: str = ""  # of checks without a rule: "pin-moved"; what SARIF calls the rule
+    url: str = ""  # where to read on
+    file: str = ""  # a place in the repository of the user
+    line: int = 0  # from 1; 0 for none
+    seconds: float = 0.0
+    decisive: bool = True  # the exit code rests on it: failed ones make it 1, undetermined ones 3
+    seen: tuple[tuple[str, str], ...] = ()  # facts that decided it, with their values
+
+
+@dataclass(frozen=True, slots=True)
+class RuleText:
+    """What SARIF tells of a rule."""
+
+    id: str
+    name: str
+    title: str
+    description: str
+    severity: Severity
+    text: str  # the page
+    markdown: str
+    url: str = ""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page for people: words, a table, lines to copy, a figure; any of them."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    code: str = ""
+    figure: str = ""  # an SVG element of our own making
+    folded: bool = False  # long: shown when it is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The three counts of every report, and what stands aside."""
+
+    findings: int
+    fine: int
+    undetermined: int
+    ignored: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """Everything that a format needs."""
+
+    title: str  # "kerneldoctor scan"
+    headline: str  # the verdict in a line
+    checks: tuple[Check, ...]
+    exit_code: int
+    date: str  # ISO
+    version: str  # of kerneldoctor
+    counts: Counts
+    facts: tuple[tuple[str, str], ...] = ()  # the machine, label and text
+    notes: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    rules: tuple[RuleText, ...] = ()
+    place: str = "pyproject.toml"  # the file that checks without one of their own are shown at
+    foot: tuple[str, ...] = ()  # what judged
+
+    def sorted(self) -> tuple[Check, ...]:
+        """Worst first: by status, then by severity; what the exit code rests on before the rest."""
+        return tuple(sorted(self.checks, key=_badness))
+
+
+def _badness(check: Check) -> tuple[int, bool, int]:
+    return STATUSES.index(check.status), not check.decisive, SEVERITIES.index(check.severity)
+
+
+def count(checks: Iterable[Check]) -> Counts:
+    """The counts that follow from the checks alone."""
+    by_status = [check.status for check in checks]
+    return Counts(*(by_status.count(s) for s in ("failed", "passed", "undetermined", "ignored", "skipped")))
+
+
+def code_of(checks: Iterable[Check]) -> int:
+    """The exit code that follows from the checks alone: 1 before 3 before 0."""
+    decisive = {check.status for check in checks if check.decisive}
+    return 1 if "failed" in decisive else 3 if "undetermined" in decisive else 0
+
+
+# --- A scan -----------------------------------------------------------------------------------------------------------
+
+
+def of_report(report: Report, fail_on: FailOn = "error", rules: Iterable[Rule] = ()) -> Checks:
+    """The checks of a scan: one a finding and a decided rule. `rules` gives SARIF their pages."""
+    summary = report.summary
+    failing = () if fail_on == "never" else SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    checks = (
+        *(_finding(finding, report, failing) for finding in report.findings),
+        *(_blind(fact, report, fail_on) for fact in summary.required_unknown),
+        *(_open(rule, report) for rule in report.undetermined),
+        *(Check(rule, "scan", report.titles.get(rule, rule), "passed", rule=rule) for rule in report.fine),
+    )
+    facts = tuple(all_facts(report.environment))
+    found = summary.error + summary.warning + summary.info
+    return Checks(
+        title="kerneldoctor scan",
+        headline=headline(report),
+        checks=checks,
+        exit_code=int(exit_code(summary, fail_on)),
+        date=report.date,
+        version=report.knowledge.version,
+        counts=Counts(found, summary.fine, summary.not_determined, summary.ignored),
+        facts=tuple(machine_lines(report.environment)),
+        notes=tuple(_unheld(report)),
+        sections=(Section("Every fact", head=("fact", "value", "source"), rows=facts, folded=True),),
+        rules=tuple(map(rule_text, rules)),
+        foot=(counts_line(report), knowledge_line(report)),
+    )
+
+
+def rule_text(rule: Rule) -> RuleText:
+    """A rule without the facts of any machine."""
+    url = next((evidence.url for evidence in rule.evidence), "")
+    return RuleText(
+        rule.id, rule.name, blanks(rule.title), blanks(rule.diagnosis), rule.severity, rule_page(rule), rule.body, url,
+        (rule.component, rule.confidence),
+    )  # fmt: skip
+
+
+def _finding(finding: Finding, report: Report, failing: tuple[Severity, ...]) -> Check:
+    ignore = report.ignored(finding)
+    sure = finding.certainty == "confirmed"
+    status: Status = "ignored" if ignore else "failed" if sure else "undetermined"
+    return Check(
+        id=f"{finding.rule}:{finding.subject}" if finding.subject else finding.rule,
+        group="scan",
+        title=finding.title if finding.subject in finding.title else f"{finding.title} ({finding.subject})",
+        status=status,
+        severity=finding.severity,
+        detail=" ".join(_why(finding, report, ignore)),
+        remedies=tuple(step for advice in finding.remedies for step in steps(advice)),
+        rule=finding.rule,
+        url=next(iter(finding.references), ""),
+        decisive=status == "failed" and finding.severity in failing,
+        seen=tuple((used.fact, value_text(used.value)) for used in finding.facts),
+    )
+
+
+def _why(finding: Finding, report: Report, ignore: Ignore | None) -> Iterator[str]:
+    yield finding.diagnosis
+    if finding.explained_by:
+        yield f"It follows from {finding.explained_by}."
+    if finding.certainty == "possible":
+        yield f"Not certain: needs {'; '.join(missing_text(report, finding.missing))}."
+    if ignore is not None:
+        yield f"Ignored: {ignore.reason}" + (f" (until {ignore.until})." if ignore.until else ".")
+
+
+def steps(advice: Advice) -> Iterator[tuple[str, str]]:
+    """A remedy as words and commands: to do it, to check it, to take it back."""
+    doubt = "" if advice.certain else " (if it applies here)"
+    effect = "" if advice.effect == "safe" else f" ({advice.effect})"
+    yield f"{advice.title}{doubt}{effect}" + (f". {advice.note}" if advice.note else ""), advice.command
+    if advice.snippet:
+        yield "In the code", advice.snippet
+    if advice.pin and advice.pin not in advice.command + advice.snippet:
+        yield "Pin", advice.pin
+    for words, command in (("Then", advice.verify), ("Undo", advice.undo)):
+        if command:
+            yield words, command
+
+
+def _blind(fact: str, report: Report, fail_on: FailOn) -> Check:
+    return Check(
+        f"fact:{fact}", "scan", f"{fact} is not known", "undetermined", "error", reason(report, fact),
+        kind="fact-unknown", decisive=fail_on != "never",
+    )  # fmt: skip
+
+
+def _open(rule: str, report: Report) -> Check:
+    needs = "; ".join(missing_text(report, report.undetermined[rule]))
+    title = report.titles.get(rule, rule)
+    return Check(rule, "scan", title, "undetermined", "info", f"Needs {needs}", rule=rule, decisive=False)
+
+
+def _unheld(report: Report) -> Iterator[str]:
+    """Ignore entries that hide nothing."""
+    words = {"unused": "matches nothing", "expired": "is past its date: it counts again"}
+    for use in report.ignores:
+        if use.state != "used":
+            yield f"The ignore entry for {use.ignore.rule} ({use.ignore.reason}) {words[use.state]}"
+
+
+# --- A trial ----------------------------------------------------------------------------------------------------------
+
+
+def of_trial(trial: Trial, version: str, date: str) -> Checks:
+    """The checks of a try: one a case, one a refusal, one a rule that speaks of it, and the verdict."""
+    subject = trial.subject
+    name = f"{subject.repo}@{subject.revision}" if subject.repo and subject.revision else subject.reference
+    checks = (_verdict(trial, name), *_parts(trial, name))
+    pin = tuple(trial.pin.forms().items()) if trial.pin is not None else ()
+    return Checks(
+        title=f"kerneldoctor try {name}",
+        headline=f"{name}: {trial.verdict.text}",
+        checks=checks,
+        exit_code=trial.exit_code,
+        date=date,
+        version=version,
+        counts=count(checks[1:]),
+        facts=(*subject_lines(trial), *(("ran on", where(run)) for run in trial.runs)),
+        notes=trial.notes,
+        sections=(
+            *((Section("Pin", code="\n".join(text for _, text in pin)),) if pin else ()),
+            *((Section("Next", paragraphs=trial.next_steps),) if trial.next_steps else ()),
+            *(_cases_section(run) for run in trial.runs if run.cases),
+        ),
+        foot=(f"kerneldoctor {version}",),
+    )
+
+
+def _verdict(trial: Trial, name: str) -> Check:
+    status: Status = "passed" if trial.exit_code == 0 else "undetermined" if trial.exit_code == 3 else "failed"
+    return Check(f"try:{name}", f"try {name}", "the verdict", status, "error", trial.verdict.text, kind="try-verdict")
+
+
+def _parts(trial: Trial, name: str) -> Iterator[Check]:
+    base, group = f"try:{name}", f"try {name}"
+    # What the verdict leaves open is no failure of the kernel, whatever a part says.
+    open_question = trial.verdict.undetermined
+    for refusal in trial.refusals:
+        status: Status = "undetermined" if open_question else "failed"
+        remedy = ((refusal.remedy, ""),) if refusal.remedy else ()
+        yield Check(
+            f"{base}/refused-{refusal.code}", group, f"refused: {refusal.code}", status, "error", refusal.why, remedy,
+            kind="try-refused",
+        )  # fmt: skip
+    for run in trial.runs:
+        several = f"@{run.device}" if len(trial.runs) > 1 else ""
+        if run.problem is not None:
+            status = "undetermined" if open_question else "failed"
+            yield Check(
+                f"{base}/load{several}", group, f"{run.problem.kind} in {run.problem.stage}", status, "error",
+                run.problem.message, kind="try-load", seconds=run.seconds,
+            )  # fmt: skip
+        yield from (_case(f"{base}/{{}}{several}", f"{group}{several}", case, trial) for case in run.cases)
+    yield from (_note(note, f"{base}/{note.rule}", group) for note in trial.findings)
+
+
+def _case(identity: str, group: str, report: CaseReport, trial: Trial) -> Check:
+    """A case. One that only the whole verdict judges (not run, not supported) decides nothing by itself."""
+    status: Status = "passed" if report.outcome == "passed" else "failed" if report.failed else "skipped"
+    return Check(
+        identity.format(report.case.id), group, report.case.id, status, "error",
+        " ".join(filter(None, (report.outcome if status != "passed" else "", report.detail))),
+        kind="try-case", seconds=report.seconds, decisive=status == "failed" and trial.exit_code == 1,
+        seen=tuple((key, value_text(value)) for key, value in report.case.params.items()),
+    )  # fmt: skip
+
+
+def _note(note: Note, identity: str, group: str) -> Check:
+    """A rule about this build. The measurement decides: what it contradicts is not held against the kernel."""
+    status: Status = {"agrees": "failed", "disagrees": "skipped", "open": "undetermined"}[note.standing]  # type: ignore[assignment]
+    remedies = tuple((str(advice.get("title", "")), str(advice.get("command", ""))) for advice in note.remedies)
+    severity: Severity = next((known for known in SEVERITIES if known == note.severity), "warning")
+    return Check(
+        identity, group, note.title, status, severity, note.text, remedies, rule=note.rule, decisive=False,
+    )  # fmt: skip
+
+
+def _cases_section(run: Run) -> Section:
+    rows = tuple(case_texts(case) for case in run.cases)
+    title = f"{plural(len(rows), 'case')} on {run.device}"
+    return Section(title, head=("case", "outcome", "time", "inputs", "detail"), rows=rows, folded=len(rows) > 12)
