@@ -104,7 +104,9 @@ class _Text:
 
     @property
     def wrapped(self) -> tuple[_View, ...]:
-        """Views in which a line break is a space, and nothing."""
+        """Views in which a line break is a space, and nothing. None where there is no line break."""
+        if len(self.lines) < 2:
+            return ()
         if self._wrapped is None:
             bare = [line.strip(" \t|") for line in self.lines]
             self._wrapped = (_View(bare, " "), _View(bare, ""))

@@ -108,6 +108,7 @@ _CODE = re.compile(
 )
 _KIND = "sentence"
 MAX_SENTENCES = 10_000  # of one text that are read: nobody writes more, a log does
+_DOTTED = re.compile(r"[0-9]\.[0-9]")
 _DIGIT = re.compile(r"[0-9]")
 _HINT = re.compile(
     r"ubuntu|debian|centos|rocky|alma|rhel|red hat|fedora|suse|sles|amazon|oracle|mint|pop!|windows|arch|nixos|macos"
@@ -201,7 +202,8 @@ def _items(clause: str, hint: bool) -> Iterator[Item]:
     if "driver" in low:
         for pattern in (_DRIVER, _DRIVER_BEHIND):
             yield from (("driver.version", m[1], m.start(), m.end()) for m in pattern.finditer(clause))
-    yield from _distributions(clause, low)
+    if _DOTTED.search(clause):
+        yield from _distributions(clause, low)
     yield from _gpus(clause)
     if hint:
         yield from _systems(clause)

@@ -16,11 +16,9 @@ KIND = "traceback"
 _PYTHON_DIR = re.compile(
     r"(?:python|Python)[/\\]?(\d)\.?(\d{1,2})(t?)[/\\](?:(?:L|l)ib[/\\])?(?:site|dist)-packages", re.ASCII
 )
-_BINARY = re.compile(
-    r"([\w./\\<>~:-]{0,300}[/\\])?([A-Za-z_][\w]{1,80})\.(cpython-(\d)(\d{1,2})(t?)|cp(\d)(\d{1,2})(t?)"
-    r"|(abi3))[\w-]{0,40}\.(?:so|pyd)\b",
-    re.ASCII,
-)
+_BINARY = re.compile(r"\.(?:cpython-(\d)(\d{1,2})(t?)|cp(\d)(\d{1,2})(t?)|abi3)[\w-]{0,40}\.(?:so|pyd)\b", re.ASCII)
+_BEFORE_BINARY = re.compile(r"(?:[\w./\\<>~:-]{0,300}[/\\])?([A-Za-z_]\w{1,80})$", re.ASCII)
+_PATH_LENGTH = 380  # characters before the ending that can be of the file's path
 _SYMBOL = re.compile(r"undefined\s+symbol:?\s+(_Z\w{2,2000}|\w{3,200})", re.ASCII)
 _MISSING_LIBRARY = re.compile(
     r"(lib(?:cudart|c10|c10_cuda|torch|torch_cuda|torch_cpu|cublas|cudnn)[\w-]{0,30}\.so(?:\."
@@ -88,8 +86,8 @@ def read(line: Line, notebook: Notebook) -> bool:
         notebook.context["module"] = (line.number, imported[1].rpartition(".")[2])
     if "not found" in line.low and (needs := _NEEDS_VERSION.search(text)):
         _needs(needs, line, notebook)
-    if (capable := _CAPABILITY.search(text)) or "capabilit" in line.low:
-        _capability(capable, line, notebook)
+    if "capabilit" in line.low:
+        _capability(line, notebook)
     if "but found" in line.low and (there := _FOUND.search(text)):
         notebook.add(f"packages.{normalise(there[1])}.version", there[2].rstrip("."), line, KIND, Source.RUN)
     if "match" in line.low:
@@ -123,23 +121,26 @@ def _paths(line: Line, notebook: Notebook) -> None:
 
 
 def _binaries(line: Line, notebook: Notebook) -> None:
-    for binary in _BINARY.finditer(line.text):
-        major, minor = binary[4] or binary[7], binary[5] or binary[8]
-        module = binary[2]
-        if "x86_64-linux" in binary[0] or "aarch64-linux" in binary[0]:
+    for ending in _BINARY.finditer(line.text):
+        before = _BEFORE_BINARY.search(line.text[max(0, ending.start() - _PATH_LENGTH) : ending.start()])
+        if before is None:
+            continue
+        major, minor = ending[1] or ending[4], ending[2] or ending[5]
+        module, name = before[1], before[0] + ending[0]
+        if "x86_64-linux" in name or "aarch64-linux" in name:
             notebook.add("system.os", "linux", line, KIND, Source.RUN)
-            notebook.add("system.machine", values.machine(binary[0].replace("-", " ")), line, KIND, Source.RUN)
+            notebook.add("system.machine", values.machine(name.replace("-", " ")), line, KIND, Source.RUN)
         if "undefined symbol" not in line.low and "version `" not in line.low and module not in _OWNERS:
             continue
         notebook.context["module"] = (line.number, module)
         if VARIANT_NAME.search(line.text):
             continue  # a Hub kernel's file: kernel facts, no installed extension
-        _extension(module, "file", (binary[1] or "") + binary[0].removeprefix(binary[1] or ""), line, notebook)
+        _extension(module, "file", name, line, notebook)
         if major:
-            free = "t" if binary[6] or binary[9] else ""
+            free = "t" if ending[3] or ending[6] else ""
             _extension(module, "abi_tag", f"cp{major}{minor}{free}", line, notebook)
             notebook.add("python.version", f"{major}.{int(minor)}", line, KIND, Source.RUN)
-        elif binary[10]:
+        else:
             _extension(module, "abi_tag", "abi3", line, notebook)
 
 
@@ -184,8 +185,9 @@ def _needs(needs: re.Match[str], line: Line, notebook: Notebook) -> None:
         _extension(module, field, needs[2], line, notebook)
 
 
-def _capability(capable: re.Match[str] | None, line: Line, notebook: Notebook) -> None:
-    if capable:
+def _capability(line: Line, notebook: Notebook) -> None:
+    at = line.low.find(" cuda capability ")
+    if at >= 0 and (capable := _CAPABILITY.search(line.text, max(0, at - _PATH_LENGTH))):
         name = re.sub(r"^.*?(?=NVIDIA |Tesla |GeForce )", "", capable[1], count=1).strip()
         digits = capable[2]
         cap = f"{int(digits[:-1])}.{digits[-1]}" if digits else capable[3]

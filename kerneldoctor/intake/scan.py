@@ -18,6 +18,8 @@ CHUNK = 1 << 20  # bytes whose cues are searched for at a time
 LONG = 256 * 1024  # bytes from which repeated lines are passed over
 MAX_TEMPLATES = 500_000
 IDLE = 12_000  # lines of one megabyte that told nothing, after which only faults are looked for; a log has fewer
+WORK = 2_500_000  # characters of one megabyte, once for each of their readers, after which the same holds
+LINE = 120  # characters that the showing of a line weighs as much as
 LOOKS = 3  # times that a line which told something is looked at again without telling anything
 _CUE_LIMIT = 40  # bytes; no cue is longer, so that none is lost between two chunks
 
@@ -59,6 +61,7 @@ def scan(text: Text, recognisers: Iterable[Recogniser], notebook: Notebook) -> N
                 if known is None or len(lines) == 1 or known.worth(line.text.encode()):
                     _show(line, mask, readers, notebook)
                     if known is not None:
+                        known.cost(len(line.text), mask)
                         known.shown(notebook.attempts > before or notebook.block is not None)
                         before = notebook.attempts
         position = text.after(end) if end > position or end >= text.size else end + 1
@@ -73,13 +76,17 @@ class _Templates:
     def __init__(self) -> None:
         self._left: dict[int, int] = {}  # looks left, by template
         self._last = 0
-        self._chunk, self._idle = 0, 0
+        self._chunk, self._idle, self._work = 0, 0, 0
 
     def idle(self, position: int) -> bool:
-        """Whether the megabyte at hand has shown so many different lines without telling anything."""
+        """Whether the megabyte at hand has cost enough: different lines that told nothing, or work in all."""
         if position // CHUNK != self._chunk:
-            self._chunk, self._idle = position // CHUNK, 0
-        return self._idle > IDLE
+            self._chunk, self._idle, self._work = position // CHUNK, 0, 0
+        return self._idle > IDLE or self._work > WORK
+
+    def cost(self, length: int, mask: int) -> None:
+        """A line of that length is shown to the readers in the mask."""
+        self._work += (length + LINE) * mask.bit_count()
 
     def worth(self, line: bytes) -> bool:
         """Whether a line should be shown."""

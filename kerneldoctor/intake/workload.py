@@ -86,24 +86,28 @@ def read(line: Line, notebook: Notebook) -> bool:
     def note(field: str, value: object, source: Source = Source.PRINTED) -> None:
         notebook.add(f"workload.{field}", value, line, _KIND, source)
 
-    for field, pattern in _NUMBERS.items():
-        if found := pattern.search(text):
-            note(field, int(found[1]))
-    for field, pattern in _FLOATS.items():
-        if found := pattern.search(text):
-            note(field, float(found[1]))
-    if heads := _SAID_HEADS.search(text):
-        note("q_heads", int(heads[1]), Source.SAID)
-        note("kv_heads", int(heads[2]), Source.SAID)
-    _attention(line, notebook)
-    if dtype := _DTYPE.search(text):
+    low = line.low
+    if "head" in low or "sliding_window" in low:
+        for field, pattern in _NUMBERS.items():
+            if found := pattern.search(text):
+                note(field, int(found[1]))
+        if "heads" in low and (heads := _SAID_HEADS.search(text)):
+            note("q_heads", int(heads[1]), Source.SAID)
+            note("kv_heads", int(heads[2]), Source.SAID)
+    if "soft" in low or "drop" in low:
+        for field, pattern in _FLOATS.items():
+            if found := pattern.search(text):
+                note(field, float(found[1]))
+    if "implementation" in low:
+        _attention(line, notebook)
+    if "dtype" in low and (dtype := _DTYPE.search(text)):
         note("dtype", _TYPES.get(dtype[1], dtype[1]))
-    elif precision := _PRECISION.search(text):
+    elif ("16" in low or "precision" in low) and (precision := _PRECISION.search(text)):
         word = precision[1] or precision[3] or precision[4]
         note("dtype", _TYPES[word])
-    if model := _MODEL_TYPE.search(text):
+    if "model_type" in low and (model := _MODEL_TYPE.search(text)):
         note("model_type", model[1])
-    if padding := _PADDING.search(text):
+    if "padding_side" in low and (padding := _PADDING.search(text)):
         note("padding_side", padding[1])
     _modes(line, notebook)
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerneldoctor.intake import read
+from kerneldoctor.intake import _RECOGNISERS, read
 
 from .printers import PRINTERS
 from .test_honesty import HERE
@@ -49,6 +50,8 @@ def test_no_mixture_of_formats_raises(pieces: list[str], joint: str) -> None:
 
 WORDS = ["".join(chr(97 + i // 26**k % 26) for k in range(4)) for i in range(90_000)]
 
+CUE_WORDS = sorted({cue.encode() for recogniser in _RECOGNISERS for cue in recogniser.cues})
+
 BOMBS = {
     "short different lines": "".join(f"{word} torch\n" for word in WORDS).encode(),
     "different lines of cues": "".join(f"{word} gpu: error torch cuda python\n" for word in WORDS[:30_000]).encode(),
@@ -79,6 +82,16 @@ BOMBS = {
     "paths": (b"/a" * 1000 + b"/site-packages/x.cpython-312.so\n") * 500,
     "commas": b"NVIDIA H100, " * 76_000,
     "wheels in a row": b"torch-2.9.0-cp312-cp312-linux_x86_64.whl " * 24_000,
+    "backticks": b"`" * 300_000,
+    "letters and dots": b"a.b.c." * 50_000,
+    "requirements in one line": b"torch==" * 40_000,
+    "carriage returns only": b"torch 2.9 error\r" * 20_000,
+    "a long freeze": "".join(f"pkg{i}==1.{i}.0\n" for i in range(20_000)).encode(),
+    "nested details": b"<details><summary>x</summary>\n" * 10_000,
+    "a conda file": b"  - torch=2.9=py312_cuda12.8\n" * 10_000,
+    "all cues in one line": b" ".join(CUE_WORDS * 200),
+    "all cues in lines": b"\n".join(word + b" 2.9 " + cue for word, cue in itertools.product(
+        (w.encode() for w in WORDS[:60]), CUE_WORDS)),
 }  # fmt: skip
 
 
