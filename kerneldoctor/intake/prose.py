@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from . import values
+from .clauses import clauses, is_mention
 from .gpus import products, vendor
 from .labels import torch_facts
 from .model import Source
@@ -19,34 +20,6 @@ from .scan import Recogniser
 from .text import Line
 
 _LONGEST = 600  # characters of a sentence's line; longer lines are no sentences
-_CLAUSE = re.compile(
-    r"(?<=[a-z0-9)`\"'])[.;!]+\s+|(?<=[?])\s*|,?\s+(?:but|while|whereas|however|although|though)\b\s*"
-    r"|\s+[-\u2013—]{2,3}\s+"
-)
-_HEDGE = re.compile(
-    r"\?\s*$|\b(?:should|shall|would|could|can (?:i|we|you)|may|might|if|unless|upgrad\w+|downgrad\w+|updat(?:e|ing)"
-    r"|switch(?:ed|ing)?"
-    r"|mov(?:e|ed|ing) to|roll(?:ed|ing)? back|revert\w*|works?|working|worked|fine|succeed\w*|no (?:issue|problem"
-    r"|error)s?|tried|tr(?:y|ies|ying)|test(?:ed|s)? (?:also|with both)"
-    r"|instead|requires?|required|needs?|need(?:ed)? to|support(?:s|ed|ing)?|compatib\w+|before|previously|earlier"
-    r"|used to"
-    r"|originally|formerly|was on"
-    r"|not on|isn'?t|wasn'?t|aren'?t|not using|don'?t (?:have|use)|never|without|except|unlike|than|at least"
-    r"|or (?:newer|later|above|higher|older|below)"
-    r"|newer than|older than|minimum|maximum|up to|until|since|built (?:for|against|with)|compiled (?:for|against"
-    r"|with)|wheels? (?:for|exist)|prebuilt|pre-built|available for"
-    r"|release notes|changelog|fixed in|introduced in|added in|removed in|deprecated|plan|will|wait(?:ing)? for"
-    r"|recommend\w*|suggest\w*|documentation|docs|latest is|exists?"
-    r"|same (?:issue|error|problem|happens) (?:on|with)"
-    r"|also (?:happens|fails|seen)|others|on another|the other|colleague|friend"
-    r"|another|someone|people|elsewhere|docker ?hub)\b",
-    re.IGNORECASE,
-)
-_FAILS_TOO = re.compile(
-    r"\b(?:i (?:am|'m) (?:on|using|running)|i use|i have|we (?:use|run)|my (?:gpu|setup|env|machine|card|system)"
-    r"|running on)\b",
-    re.IGNORECASE,
-)
 _VERSION = r"v?(\d{1,3}\.\d{1,3}(?:\.\d{1,4}){0,2}(?:\.?(?:dev|post|rc|a|b)\d{0,8}){0,2}(?:\+[\w.]{1,40})?)"
 _JOIN = r"[\s`*\"']{0,3}(?:versions?|ver\.?|release)?[\s`*\"']{0,3}(?:==?|:|is|@|=)?[\s`*\"'(]{0,3}"
 _TORCH = re.compile(rf"(?<![\w.-])(?:py)?torch{_JOIN}(?=v?[12]\.){_VERSION}(?![\w])", re.IGNORECASE)
@@ -80,8 +53,7 @@ _MACHINE = re.compile(r"(?<![\w-])(x86[_-]64|aarch64|arm64)(?![\w-])", re.IGNORE
 _LIBC = re.compile(r"\bglibc[\s-]{0,2}(2\.\d{1,2})\b", re.IGNORECASE)
 _SEVERAL = re.compile(
     r"\s{0,2}(?:,|/|and|or|to|through|vs\.?|→|->|\u2013|-)\s{0,2}v?\d{1,3}\.\d"
-    r"|\s{0,2}(?:\+(?!\w)|or (?:newer|later|above"
-    r"|higher))",
+    r"|\+(?!\w)|\s{0,2}or (?:newer|later|above|higher)",
     re.IGNORECASE,
 )
 _RANGE_BEFORE = re.compile(
@@ -130,11 +102,11 @@ def read(line: Line, notebook: Notebook) -> bool:
     if len(text) > _LONGEST or _CODE.search(text) or (notebook.current(line) and _KEY.match(text)):
         return False
     error = bool(_ERROR.search(text))
-    for clause in _clauses(text):
+    for clause in clauses(text):
         found = list(_items(clause, hint))
         if not found:
             continue
-        source = Source.MENTIONED if error else _source(clause, found, text)
+        source = Source.MENTIONED if error else _source(clause, found)
         for path, value, start, end in found:
             own = source
             if isinstance(value, str) and (
@@ -153,16 +125,8 @@ _ERROR = re.compile(
 _KEY = re.compile(r"\s*[-*]?\s*`?[A-Za-z][\w ()/?`.-]{1,50}\s*:\s")
 
 
-def _clauses(text: str) -> Iterator[str]:
-    for clause in _CLAUSE.split(text):
-        if clause and clause.strip():
-            yield clause
-
-
-def _source(clause: str, found: list[tuple[str, object, int, int]], text: str) -> Source:
-    if _HEDGE.search(clause) and not _FAILS_TOO.search(clause):
-        return Source.MENTIONED
-    if clause.rstrip().endswith("?") or text.rstrip().endswith("?"):
+def _source(clause: str, found: list[tuple[str, object, int, int]]) -> Source:
+    if is_mention(clause):
         return Source.MENTIONED
     rest = clause
     for _, _, start, end in sorted(found, key=lambda item: -item[2]):

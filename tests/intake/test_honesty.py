@@ -34,6 +34,12 @@ THERE = Machine(
         "I switched to torch 2.6 and it went away.",
         "pip install torch==2.6 would be a solution",
         "ImportError: this module needs torch==2.6",
+        "does it work with torch 2.9?",
+        "Is an RTX 4090 with torch 2.8 supported, or only H100?",
+        "With torch 2.9, would it work?",
+        "After downgrading to torch 2.7 everything is ok.",
+        "No such issue on H100 (torch 2.9.1).",
+        "Same code with torch 2.8 ran for weeks.",
     ],
 )
 def test_a_version_that_is_asked_about_tried_or_required_is_not_this_machines(text: str) -> None:
@@ -57,6 +63,12 @@ def test_a_version_that_is_asked_about_tried_or_required_is_not_this_machines(te
         ("Google Colab, T4", "system.notebook", "colab"),
         ("we train on 8x H200 with flash-attn 2.7.4.post1", "packages.flash-attn.version", "2.7.4.post1"),
         ("Torch is 2.7.1, glibc 2.28", "system.libc_version", "2.28"),
+        ("I have an RTX 4090 with torch 2.8, cu126, why does it fail?", "torch.cuda", "12.6"),
+        ("On H100 with torch 2.8.0 I get an ImportError, what's wrong?", "torch.version", "2.8.0"),
+        ("RTX 4090, torch 2.8, cu126. Any idea?", "torch.cuda", "12.6"),
+        ("Why does flash-attn 2.8.3 fail on my RTX 5090 with torch 2.7.1?", "torch.version", "2.7.1"),
+        ("With torch 2.7.4 the loss is normal, with torch 2.8.3 it is NaN.", "torch.version", "2.8.3"),
+        ("Using torch 2.9.1 + transformers 5.2, is this expected?", "torch.version", "2.9.1"),
     ],
 )
 def test_a_plain_statement_is_taken(text: str, path: str, value: object) -> None:
@@ -137,6 +149,10 @@ def test_the_cuda_that_a_driver_offers_is_not_taken_for_torchs() -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
+        ("My RTX 4090 gives an illegal memory access. On A100 it trains.", "RTX 4090"),
+        ("Crash on RTX 3090. On my H100 box it's fine.", "RTX 3090"),
+        ("A100 trains fine, L40S gives NaN.", "L40S"),
+        ("My laptop (RTX 3070) trains OK; the server (H100) throws this", "H100"),
         ("8xH100 SXM5 node", "H100 SXM5"),
         ("I have a 4090.", "RTX 4090"),
         ("my rtx 3080ti", "rtx 3080ti"),
