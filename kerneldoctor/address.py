@@ -17,7 +17,7 @@ _COMMAND = r"""
         (?P<before>^|&&|\|\||[;|(])                                             # where a shell expects a program
         (?P<settings>\s*(?:[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|[^\s"'])*\s+)*)      # MAX_JOBS=4
         (?P<word>pip3?|python3?|kerneldoctor|conda)(?P<rest>\s+(?P<sub>[a-z]+)|(?=\s))"""
-_LOOKING = ("scan", "variants", "resolve", "try")  # our commands that take --python
+_LOOKING = ("scan", "variants", "resolve", "try", "recommend")  # our commands that take --python
 _PLAIN = r"[\w@%+=:,./~-]+"
 
 

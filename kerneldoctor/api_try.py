@@ -9,9 +9,9 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from .environment import Environment, Fact, known, unknown
+from .environment import Environment, Fact, unknown
 from .errors import UndeterminedError, UsageError
 from .smoke.wish import Bounds, Cases, Listener, What, Wish
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .smoke.trial import Refusal, Run, Subject, Trial
     from .smoke.weigh import Knowledge
 
-__all__ = ["Bounds", "Cases", "Listener", "list_contracts", "try_kernel"]
+__all__ = ["Bounds", "Cases", "Listener", "asked_workload", "list_contracts", "try_kernel"]
 ALL_CASES, USUAL_BOUNDS, NOBODY = Cases(), Bounds(), Listener()
 
 
@@ -75,12 +75,10 @@ class _Attempt:
         from .engine.case import Case
         from .engine.loading import all_rules, shipped_tables
         from .hub.candidates import kernels_release, release_row
-        from .smoke.devices import find_devices
+        from .smoke.devices import facts_on, find_devices
 
         self._devices = find_devices(wish.device, Case(environment, shipped_tables()))
-        if self._devices == ("cpu",):
-            # The child asks kernels for the CPU's builds, whatever torch was built for.
-            environment = replace(environment, torch=replace(environment.torch, backend=known("cpu", "--device cpu")))
+        environment = facts_on(self._devices, environment)
         self._what, self._python, self._environment = wish.what, python, environment
         self._cases, self._trust, self._verify = wish.cases, wish.trust, wish.verify
         self._bounds, self._folders, self._listener = wish.bounds, wish.folders, wish.listener
@@ -95,7 +93,7 @@ class _Attempt:
         """Every step; the first refusal ends it."""
         from .smoke.weigh import workload_facts
 
-        workload = self._workload()
+        workload = asked_workload(self._cases, self._python, self._listener)
         fetched = self._fetch(workload)
         if not isinstance(fetched, _Ready):
             return self._refused(fetched[0], fetched[1])
@@ -106,28 +104,6 @@ class _Attempt:
         return self._weigh(fetched, knowledge, workload, runs)
 
     # --- which build ------------------------------------------------------------------------------------------------
-
-    def _workload(self) -> dict[str, Any]:
-        from .smoke.cases import read_workload
-        from .smoke.protocol import ProtocolError
-
-        found: dict[str, Any] = {}
-        if self._cases.model is not None:
-            from .smoke.model_config import workload_of_model
-
-            self._listener.step(f"reading the config of {self._cases.model}")
-            found = workload_of_model(self._cases.model, self._python)
-        found |= {key: value for key, value in self._cases.workload.items() if value is not None}
-        if not found:
-            return {}
-        if "heads" not in found:
-            raise UsageError("a workload needs its number of heads: --heads, or --model")
-        whole = {"kv_heads": found["heads"], "head_dim": 128, "dtype": "bfloat16", **found}
-        try:
-            read_workload(whole)
-        except ProtocolError as error:
-            raise UsageError(str(error)) from None
-        return whole
 
     def _fetch(self, workload: Mapping[str, Any]) -> _Ready | tuple[Subject, list[Refusal]]:
         """The build that is to be run, looked at; or why not."""
@@ -185,14 +161,25 @@ class _Attempt:
         return {2: "flash_attn", 3: "flash_attn_interface", 4: "flash_attn.cute"}[parsed.generation or 2]
 
     def _ask(self, reference: str, workload: Mapping[str, Any]) -> Answer:
+        from .hub.sources import cached_snapshots
+
+        self._listener.step(f"resolving {reference}")
+        answer = self._variants(reference, workload, "auto")
+        if answer.candidates.listing.source == "index" and answer.asked and answer.version is None:
+            # What is on disk may be newer than the index, and can be tried without the Hub.
+            repo = answer.candidates.listing.repo
+            if any(answer.asked in (s.commit, *s.branches) for s in cached_snapshots(repo, self._environment)):
+                return self._variants(reference, workload, "cache")
+        return answer
+
+    def _variants(self, reference: str, workload: Mapping[str, Any], source: Literal["auto", "cache"]) -> Answer:
         from .api_hub import Asking, variants
         from .smoke.weigh import workload_facts
 
-        self._listener.step(f"resolving {reference}")
         return variants(
             reference,
             environment=self._environment,
-            asking=Asking("auto", self._bounds.hub, self._listener.step),
+            asking=Asking(source, self._bounds.hub, self._listener.step),
             rules=self._folders,
             workload=workload_facts(workload, self._cases.backward),
         )
@@ -348,6 +335,34 @@ class _Ready:
     fetched: Fetched
     kernel: Kernel | None = None  # None: an installed package, of which no build is known
     metadata: Metadata | None = None
+
+
+def asked_workload(cases: Cases, python: str, listener: Listener = NOBODY) -> dict[str, Any]:
+    """What a kernel is wanted for, whole: of the model, of single options, or {} where nothing was said.
+
+    python: the interpreter whose transformers is asked for a model of the Hub. Raises UsageError for what makes no
+    sense, UndeterminedError where a model gave no config.
+    """
+    from .smoke.cases import read_workload
+    from .smoke.protocol import ProtocolError
+
+    found: dict[str, Any] = {}
+    if cases.model is not None:
+        from .smoke.model_config import workload_of_model
+
+        listener.step(f"reading the config of {cases.model}")
+        found = workload_of_model(cases.model, python)
+    found |= {key: value for key, value in cases.workload.items() if value is not None}
+    if not found:
+        return {}
+    if "heads" not in found:
+        raise UsageError("a workload needs its number of heads: --heads, or --model")
+    whole = {"kv_heads": found["heads"], "head_dim": 128, "dtype": "bfloat16", **found}
+    try:
+        read_workload(whole)
+    except ProtocolError as error:
+        raise UsageError(str(error)) from None
+    return whole
 
 
 def list_contracts() -> tuple[Contract, ...]:

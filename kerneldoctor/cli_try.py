@@ -23,7 +23,9 @@ _FORMAT = click.option("--format", "form", type=click.Choice(["console", "json"]
 _LIMIT = click.FloatRange(1, 86400)
 
 
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def option_group(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in the order in which the help lists them."""
+
     def add(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -32,7 +34,7 @@ def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return add
 
 
-_WHAT = _options(
+_WHAT = option_group(
     click.argument("reference", required=False),
     click.option("--local", metavar="DIR", help="A kernel on disk: a repository, its build folder, or one build."),
     click.option("--module", metavar="NAME", help="An installed package, such as flash_attn."),
@@ -44,7 +46,7 @@ _WHAT = _options(
     ),
     click.option("--verify", is_flag=True, help="Demand a signature by a publisher that kernels trusts."),
 )  # fmt: skip
-_CASES = _options(
+CASES = option_group(
     click.option("--cases", "case_set", type=click.Choice(["quick", "full"]), help="Which cases; quick by default."),
     click.option("--case", "only", multiple=True, metavar="ID", help="Only this case. Can be given several times."),
     click.option("--seed", default=0, show_default=True, help="Of the random inputs."),
@@ -55,12 +57,14 @@ _CASES = _options(
     click.option("--head-dim", type=click.IntRange(1, 1024), help="Of the workload; 128."),
     click.option("--dtype", type=click.Choice(["bfloat16", "float16"]), help="Of the workload; bfloat16."),
 )
-_REST = _options(
+BOUNDS = option_group(
     click.option("--timeout", type=_LIMIT, default=120.0, show_default=True, help="Seconds for one case."),
     click.option(
         "--total-timeout", type=_LIMIT, default=1200.0, show_default=True, help="Seconds for all, per device."
     ),
     click.option("--memory", type=click.FloatRange(1), metavar="GIB", help="Of the host; most of what is free."),
+)
+_REST = option_group(
     click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules."),
     click.option("--verbose", "-v", is_flag=True, help="Show what failed cases said, and every note."),
     click.option("--no-color", is_flag=True, help="Plain text; NO_COLOR in the environment does the same."),
@@ -74,7 +78,8 @@ _REST = _options(
 
 @click.command(name="try")
 @_WHAT
-@_CASES
+@CASES
+@BOUNDS
 @_REST
 def try_(reference: str | None, local: str | None, module: str | None, python: str | None, **options: Any) -> int:
     """Run a kernel forward and backward in a process that may die, and say whether it is right.
@@ -86,11 +91,11 @@ def try_(reference: str | None, local: str | None, module: str | None, python: s
 
     environment, identity = api_hub.look(None, python)
     trial = api_try.try_kernel(
-        reference, local=local, module=module, python=python, device=options["device"], cases=_cases(options),
-        trust_remote_code=options["trust"], verify=options["verify"], bounds=_bounds(options),
-        rules=options["folders"], listener=_listener(), environment=environment,
+        reference, local=local, module=module, python=python, device=options["device"], cases=cases_of(options),
+        trust_remote_code=options["trust"], verify=options["verify"], bounds=bounds_of(options),
+        rules=options["folders"], listener=listener_on_stderr(), environment=environment,
     )  # fmt: skip
-    _clear()
+    clear_line()
     _deliver(trial, options, identity)
     return trial.exit_code
 
@@ -108,7 +113,8 @@ def contracts(form: str) -> int:
     return 0
 
 
-def _cases(options: dict[str, Any]) -> Cases:
+def cases_of(options: dict[str, Any]) -> Cases:
+    """The cases that the options name. Raises UsageError for options that contradict each other."""
     from .api_try import Cases
 
     workload = {name: options[name] for name in ("heads", "kv_heads", "head_dim", "dtype")}
@@ -120,7 +126,8 @@ def _cases(options: dict[str, Any]) -> Cases:
     )  # fmt: skip
 
 
-def _bounds(options: dict[str, Any]) -> Bounds:
+def bounds_of(options: dict[str, Any]) -> Bounds:
+    """The limits that the options name."""
     from .api_try import Bounds
 
     memory = options["memory"]
@@ -130,7 +137,7 @@ def _bounds(options: dict[str, Any]) -> Bounds:
     )  # fmt: skip
 
 
-def _listener() -> Listener:
+def listener_on_stderr() -> Listener:
     """Told of what happens, on stderr: what rules know always, what passes only where a person looks on."""
     from .api_try import Listener
 
@@ -141,7 +148,7 @@ def _known(issues: Sequence[KnownIssue]) -> None:
     from .report.reasons import issue_text
     from .report.text import printable
 
-    _clear()
+    clear_line()
     for issue in issues:
         click.echo(printable(f"known of this build: {issue_text(issue)}"), err=True)
 
@@ -149,7 +156,7 @@ def _known(issues: Sequence[KnownIssue]) -> None:
 def _step(text: str) -> None:
     from .report.text import printable
 
-    _clear()
+    clear_line()
     click.echo(f"{printable(text)[: terminal.width() - 5]} ...", err=True, nl=False)
 
 
@@ -161,7 +168,7 @@ def _progress(seen: Progress) -> None:
     click.echo(f"\r\x1b[K{printable(text)[: terminal.width() - 1]}", err=True, nl=False)
 
 
-def _clear() -> None:
+def clear_line() -> None:
     """Take the line that passes off the terminal."""
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", err=True, nl=False)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..engine.case import Case
 from ..engine.facts.driver import visible_nvidia_gpus
+from ..environment import Environment, known
 from ..errors import UndeterminedError, UsageError
 
 _GPU_NAMES = {"cuda": "cuda", "rocm": "cuda", "xpu": "xpu"}  # backend of torch -> what torch calls the device
@@ -32,6 +35,13 @@ def find_devices(asked: str, case: Case) -> tuple[str, ...]:
     if name == "all":
         return tuple(f"{gpu}:{index}" for index in range(count or 1))
     return (f"{gpu}:{number or 0}",)
+
+
+def facts_on(devices: tuple[str, ...], environment: Environment) -> Environment:
+    """The facts as a child on these devices meets them: on the CPU kernels is asked for the CPU's builds."""
+    if devices != ("cpu",):
+        return environment
+    return replace(environment, torch=replace(environment.torch, backend=known("cpu", "--device cpu")))
 
 
 def _parse(asked: str) -> tuple[str, int | None]:

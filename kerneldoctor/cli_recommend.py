@@ -1,0 +1,74 @@
+"""The command that finds the pin which works here: parse, call the API, render, exit. No logic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from . import cli_hub, cli_try
+from .errors import UsageError
+
+_WRITE = click.option(
+    "--write", "lock", is_flag=False, flag_value="kerneldoctor.lock", metavar="[FILE]",
+    help="Keep what was chosen in a lock file, kerneldoctor.lock by default; entries for other environments stay.",
+)  # fmt: skip
+_HOW_FAR = cli_try.option_group(
+    click.option("--device", default="auto", show_default=True, metavar="DEVICE", help="auto, cpu, cuda, N, or all."),
+    click.option(
+        "--trust-remote-code", "trust", multiple=True, metavar="REPO",
+        help="Run this repository's code although the Hub does not mark its publisher as trusted.",
+    ),
+    click.option("--no-run", is_flag=True, help="Predict only. What is said then is untested."),
+    click.option("--try-all", is_flag=True, help="Run every version that has a build, also what rules rule out."),
+    click.option("--no-alternatives", is_flag=True, help="Look at no other repository where nothing asked for passes."),
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("reference", required=False)
+@_HOW_FAR
+@_WRITE
+@cli_try.CASES
+@cli_try.BOUNDS
+@click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules.")
+@click.option("--verbose", "-v", is_flag=True, help="Show what failed, and what every source said.")
+@cli_hub.machine_options
+def recommend(reference: str | None, lock: str | None, **options: Any) -> int:
+    """Find the version of a kernel to pin here: run those that fit, from the newest on, until one passes.
+
+    REFERENCE is owner/name[@revision] or flash_attention_2, which it is by default. Training is what is asked for,
+    unless --inference says otherwise. With --env or a what-if (--torch, --gpu, ...) nothing is run.
+
+    \b
+    Exit code 0: a pin that passed here; with --no-run one that should.
+    1: nothing passed and nothing else is left: what torch brings (sdpa) is what remains.
+    2: wrong use.
+    3: that could not be told: nothing could be run here.
+    """
+    from . import api_hub, api_recommend
+    from .report.recommendation import render, to_json
+
+    if reference is None and lock is not None and "/" in lock and not lock.endswith((".lock", ".json")):
+        raise UsageError(f"--write took {lock} for its file: put --write last, or write --write=FILE")
+    changes = cli_hub.changes_of(options)
+    elsewhere = bool(changes) or options["env"] is not None
+    environment, identity, address = api_hub.look_from_shell(options["env"], options["python"])
+    found = api_recommend.recommend(
+        reference, python=options["python"], environment=environment, changes=changes, device=options["device"],
+        cases=cli_try.cases_of(options), trust_remote_code=options["trust"], bounds=cli_try.bounds_of(options),
+        rules=options["folders"], listener=cli_try.listener_on_stderr(),
+        doing=api_recommend.Doing(
+            not options["no_run"] and not elsewhere, not options["no_alternatives"], options["try_all"]
+        ),
+    )  # fmt: skip
+    cli_try.clear_line()
+    if lock is not None:
+        api_recommend.write(found, lock)
+    cli_hub.deliver(
+        options,
+        cli_hub.said_of(options, identity, address),
+        lambda: to_json(found, lock),
+        lambda page: render(found, page, lock, options["verbose"]),
+    )
+    return found.exit_code
