@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from . import __version__, cli_diagnose, cli_hub, cli_try, terminal
+from . import __version__, cli_diagnose, cli_hub, cli_pins, cli_recommend, cli_try, terminal
 from .errors import KerneldoctorError, UndeterminedError, UsageError
 
 if TYPE_CHECKING:
@@ -165,6 +165,8 @@ def completion(shell: str) -> int:
 for _command in (cli_try.try_, cli_hub.variants, cli_hub.resolve, cli_hub.index, cli_try.contracts):
     cli.add_command(_command)
 cli.add_command(cli_diagnose.diagnose)
+cli.add_command(cli_recommend.recommend)
+cli.add_command(cli_pins.pins)
 
 
 def _json(report: Report, kernels: Sequence[Answer | Unanswered]) -> str:

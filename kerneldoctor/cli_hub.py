@@ -30,7 +30,7 @@ _TIMEOUT = click.option(
 )
 
 
-def _machine(command: Command) -> Command:
+def machine_options(command: Command) -> Command:
     """The options that say whose facts are judged, and with which changes."""
     for option in reversed(
         (
@@ -55,7 +55,7 @@ def _machine(command: Command) -> Command:
     return command
 
 
-def _workload(command: Command) -> Command:
+def workload_options(command: Command) -> Command:
     """What the kernel is for, in the words of `try`: settles the known faults that hang on it."""
     for option in reversed(
         (
@@ -81,9 +81,9 @@ def _workload(command: Command) -> Command:
 )  # fmt: skip
 @_TIMEOUT
 @click.option("--find-env", is_flag=True, help="Find the smallest changes that would give a usable build.")
-@_workload
+@workload_options
 @_RULES
-@_machine
+@machine_options
 def variants(
     reference: str,
     show_all: bool,
@@ -113,22 +113,25 @@ def variants(
 
     environment, identity, address = api_hub.look_from_shell(options["env"], options["python"])
     answer = api_hub.variants(
-        reference, environment=environment, changes=_changes(options), find_env=find_env, rules=folders,
-        asking=api_hub.Asking(source, timeout, _progress),  # type: ignore[arg-type]
+        reference, environment=environment, changes=changes_of(options), find_env=find_env, rules=folders,
+        asking=api_hub.Asking(source, timeout, progress),  # type: ignore[arg-type]
         workload=api_hub.workload_of(
             options["training"], options["heads"], options["kv_heads"], options["head_dim"], options["dtype"]
         ),
     )  # fmt: skip
     code = {True: 0, False: 1, None: 3}[answer.usable]
-    _deliver(
-        options, _said(options, identity, address), lambda: to_json(answer), lambda page: render(answer, page, show_all)
+    deliver(
+        options,
+        said_of(options, identity, address),
+        lambda: to_json(answer),
+        lambda page: render(answer, page, show_all),
     )
     return code
 
 
 @click.command()
 @click.argument("name")
-@_machine
+@machine_options
 def resolve(name: str, **options: Any) -> int:
     """Say what a kernel's name means for the installed transformers, step by step.
 
@@ -145,11 +148,11 @@ def resolve(name: str, **options: Any) -> int:
     from .report.naming import render, to_json
 
     environment, identity, address = api_hub.look_from_shell(options["env"], options["python"])
-    meant, notes = api_hub.resolve(name, environment=environment, changes=_changes(options))
+    meant, notes = api_hub.resolve(name, environment=environment, changes=changes_of(options))
     code = {True: 0, False: 1, None: 3}[meant.works]
-    _deliver(
+    deliver(
         options,
-        _said(options, identity, address),
+        said_of(options, identity, address),
         lambda: to_json(meant, notes),
         lambda page: render(meant, notes, page),
     )
@@ -172,7 +175,7 @@ def refresh(repositories: tuple[str, ...], timeout: float) -> int:
     failed = 0
     for repo in repositories:
         try:
-            listing, path = api_hub.refresh_index(repo, api_hub.Asking("live", timeout, _progress))
+            listing, path = api_hub.refresh_index(repo, api_hub.Asking("live", timeout, progress))
         except KerneldoctorError as error:
             failed = max(failed, _exit_code(error))
             click.echo(f"kerneldoctor: {printable(str(error))}", err=True)
@@ -223,7 +226,8 @@ def kernels_json(kernels: Sequence[Answer | Unanswered]) -> list[dict[str, Any]]
     ]
 
 
-def _changes(options: dict[str, Any]) -> Changes:
+def changes_of(options: dict[str, Any]) -> Changes:
+    """The what-if of the options."""
     from .hub.whatif import Changes
 
     return Changes(
@@ -232,7 +236,7 @@ def _changes(options: dict[str, Any]) -> Changes:
     )  # fmt: skip
 
 
-def _said(options: dict[str, Any], identity: Identity, address: Address) -> Callable[[str], str]:
+def said_of(options: dict[str, Any], identity: Identity, address: Address) -> Callable[[str], str]:
     """What every text goes through: commands reach the environment that was looked at, and nobody is named."""
     from .report.redact import Redactor
 
@@ -242,7 +246,7 @@ def _said(options: dict[str, Any], identity: Identity, address: Address) -> Call
     return lambda text: redactor(address.commands(text))
 
 
-def _deliver(
+def deliver(
     options: dict[str, Any], said: Callable[[str], str], document: Callable[[], Any], page: Callable[[Page], str]
 ) -> None:
     """The result in the format asked for, to the file asked for or stdout."""
@@ -258,7 +262,7 @@ def _deliver(
     terminal.deliver(text, options["output"])
 
 
-def _progress(text: str) -> None:
+def progress(text: str) -> None:
     """What is being asked, for a person who waits."""
     if sys.stderr.isatty():
         click.echo(f"{text} ...", err=True)

@@ -72,7 +72,7 @@ def test_the_home_folder_may_become_a_tilde(tmp_path: Path) -> None:
 
 def test_pages_about_kernels_address_their_commands_before_they_are_redacted() -> None:
     address, identity = Address(pip="/home/alice/v/bin/python"), Identity(homes=("/home/alice",))
-    said = cli_hub._said({"no_redact": False}, identity, address)
+    said = cli_hub.said_of({"no_redact": False}, identity, address)
     assert said("     pip install x") == "     ~/v/bin/python -m pip install x"
-    plain = cli_hub._said({"no_redact": True}, identity, address)
+    plain = cli_hub.said_of({"no_redact": True}, identity, address)
     assert plain("pip install x") == "/home/alice/v/bin/python -m pip install x"

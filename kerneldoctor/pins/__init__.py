@@ -1,0 +1,1 @@
+"""Finds in a code base which attention implementation or Hub kernel it asks for; judges no machine."""

@@ -1,0 +1,185 @@
+"""The pins of a code base as a page, as JSON and as checks. Reads a PinReport and decides nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from ..engine.model import Severity
+from ..pins.verdict import JudgedPin, PinReport
+from .checks import Check, Checks, Counts, Status, count
+from .layout import Page
+from .text import plural
+
+SCHEMA = "kerneldoctor.pins/1"
+_KINDS = {
+    "commit": "a commit", "version": "a version, which is a branch", "branch": "a branch or tag",
+    "unpinned": "no revision", "locked": "locked", "name": "a name that transformers resolves", "builtin": "no kernel",
+    "other": "no kernel's name", "not_read": "not read", "wrong": "no kernel reference",
+}  # fmt: skip
+_OPEN = ("undetermined", "perhaps-bad")
+_HEADS = {
+    "no-build": "no build", "known-bad": "known bad", "perhaps-bad": "known fault, which hangs on the workload",
+    "missing": "not on the Hub", "wrong": "not a reference",
+    "undetermined": "not determined", "not-judged": "not judged", "fine": "fine",
+}  # fmt: skip
+
+
+def to_json(report: PinReport) -> dict[str, Any]:
+    """The published form."""
+    return {
+        "schema": SCHEMA,
+        "date": report.date,
+        "kerneldoctor": report.version,
+        "exit_code": report.exit_code,
+        "headline": headline(report),
+        "target": report.target or None,
+        "files": report.search.files,
+        "skipped": dict(report.search.skipped),
+        "unread": [{"file": file, "why": why} for file, why in report.search.unread],
+        "notes": list(report.notes),
+        "pins": [
+            {**asdict(j.pin), "state": j.outlook.state, "outlook": j.outlook.text, "rules": list(j.outlook.rules),
+             "instead": j.instead or None, "moves": j.moves, "fails": j.fails}
+            for j in report.pins
+        ],
+    }  # fmt: skip
+
+
+def headline(report: PinReport) -> str:
+    """The verdict in a line, with the three counts."""
+    files = plural(report.search.files, "file")
+    if not report.pins:
+        return f"no kernel is asked for in {files}"
+    counts = checks_counts(report)
+    failed = f"{plural(counts.findings, 'pin')} to mend" if counts.findings else "nothing to mend"
+    unread = sum(j.pin.kind == "not_read" for j in report.pins)
+    rest = f", {unread} not read" if unread else ""
+    fine = f"{counts.fine} fine, {counts.undetermined} not determined{rest}"
+    return f"{failed}: {plural(len(report.pins), 'place')} in {files}; {fine}"
+
+
+def checks_counts(report: PinReport) -> Counts:
+    """Findings, fine, not determined."""
+    return count(_check(judged, report.lenient) for judged in report.pins)
+
+
+def checks(report: PinReport) -> Checks:
+    """The list that every format for CI is made of."""
+    found = (*(_check(judged, report.lenient) for judged in report.pins), *_unread(report))
+    return Checks(
+        title="kerneldoctor pins",
+        headline=headline(report),
+        checks=found,
+        exit_code=report.exit_code,
+        date=report.date,
+        version=report.version,
+        counts=count(found),
+        facts=(("for", report.target),) if report.target else (),
+        notes=report.notes,
+        foot=(f"kerneldoctor {report.version}",),
+    )
+
+
+def render(report: PinReport, page: Page, verbose: bool = False) -> str:
+    """The page for a person: what fails and what is open in full, the rest counted."""
+    page.line(headline(report), "bold")
+    if report.target:
+        page.paragraph("  for     ", report.target)
+    shown = [j for j in report.pins if verbose or j.fails or j.outlook.state in _OPEN]
+    for judged in shown:
+        _render_pin(judged, page)
+    _render_rest([j for j in report.pins if j not in shown], page)
+    for file, why in report.search.unread:
+        page.paragraph("  unread  ", f"{file}: {why}")
+    if report.search.skipped:
+        parts = [f"{count} {why}" for why, count in sorted(report.search.skipped.items())]
+        page.paragraph("  skipped ", ", ".join(parts))
+    for note in report.notes:
+        page.paragraph("  note    ", note)
+    return page.text()
+
+
+def _render_pin(judged: JudgedPin, page: Page) -> None:
+    pin, outlook = judged.pin, judged.outlook
+    style = "red" if judged.fails else "yellow" if outlook.state in _OPEN else ""
+    page.line()
+    page.whole(f"{pin.file}:{pin.line}: {pin.reference or pin.place}  {_verdict(judged)}", style)
+    page.paragraph("    ", _detail(judged))
+    if judged.instead:
+        page.whole(f"    instead: {judged.instead}")
+
+
+def _render_rest(rest: list[JudgedPin], page: Page) -> None:
+    counted = Counter((j.pin.reference or _KINDS[j.pin.kind], j.pin.kind, j.outlook.state) for j in rest)
+    if counted:
+        page.line()
+    for (reference, kind, state), number in sorted(counted.items()):
+        what = "" if reference == _KINDS[kind] else f" ({_KINDS[kind]})"
+        times = f", {number} places" if number > 1 else ""
+        page.paragraph("  ", f"{reference}{what}{times}" + (f": {_HEADS[state]}" if kind != "not_read" else ""))
+    if any(j.pin.kind == "not_read" for j in rest):
+        page.paragraph("  ", "--verbose lists what was not read")
+
+
+def _verdict(judged: JudgedPin) -> str:
+    state = judged.outlook.state
+    heads = ["moves" if judged.moves else "", _HEADS[state] if state != "fine" or not judged.moves else ""]
+    known = f" [{', '.join(judged.outlook.rules)}]" if judged.outlook.rules else ""
+    return ", ".join(filter(None, heads)) + known
+
+
+def _detail(judged: JudgedPin) -> str:
+    pin = judged.pin
+    moves = "; --require-commit asks for a commit" if judged.moves else ""
+    text = f": {judged.outlook.text}" if judged.outlook.text else ""
+    why = f" ({pin.why})" if pin.why and pin.why != judged.outlook.text else ""
+    return f"{_KINDS[pin.kind]}{why}{moves}{text}"
+
+
+def _check(judged: JudgedPin, lenient: bool) -> Check:
+    pin, outlook = judged.pin, judged.outlook
+    kind, severity = _class(judged)
+    return Check(
+        id=f"pin:{pin.file}:{pin.line}:{pin.reference or pin.place}",
+        group="pins",
+        title=f"{pin.reference or pin.place}: {_verdict(judged)}",
+        status=_status(judged),
+        severity=severity,
+        detail=_detail(judged),
+        remedies=(("Write instead", judged.instead),) if judged.instead else (),
+        rule=outlook.rules[0] if outlook.rules else "",
+        kind=kind,
+        file=pin.file,
+        line=pin.line,
+        decisive=judged.fails or (outlook.state == "undetermined" and not lenient),
+        seen=(("line", pin.text),),
+    )
+
+
+def _class(judged: JudgedPin) -> tuple[str, Severity]:
+    state = judged.outlook.state
+    if judged.moves and state == "fine":
+        return "pin-moves", "error"
+    return f"pin-{state}", "error" if judged.fails else "info"
+
+
+def _status(judged: JudgedPin) -> Status:
+    if judged.fails:
+        return "failed"
+    match judged.outlook.state:
+        case "undetermined" | "perhaps-bad":
+            return "undetermined"
+        case "not-judged":
+            return "skipped"
+    return "passed"
+
+
+def _unread(report: PinReport) -> Iterator[Check]:
+    for file, why in report.search.unread:
+        yield Check(
+            f"pin:{file}", "pins", f"{file} was not read", "undetermined", "warning", why, kind="pin-unread",
+            file=file, decisive=False,
+        )  # fmt: skip

@@ -1,0 +1,123 @@
+"""`kerneldoctor pins` as people start it: real processes, a saved machine, the bundled index or a loopback Hub."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerneldoctor
+from kerneldoctor.environment import Environment
+from tests.hub.machines import FLASH, machine
+from tests.hub.server import serve
+from tests.test_cli_hub import CU130, files
+
+ROOT = Path(kerneldoctor.__file__).parent.parent
+V3 = "81fb77c12b2ad5d69380669b46739d5868614502"
+H100 = machine("2.13.0+cu128", "9.0", transformers="5.22.2")
+
+
+class Place:
+    """A code base and a saved machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.code, self.folder = folder / "code", folder
+        self.code.mkdir()
+
+    def write(self, *lines: str) -> None:
+        (self.code / "train.py").write_text("\n".join(lines) + "\n", "utf-8")
+
+    def run(self, *options: str, env: Environment | None = H100, **more: str) -> subprocess.CompletedProcess[str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "TRANSFORMERS_", "KERNELS_", "XDG_"))}
+        variables = {**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "HOME": str(self.folder),
+                     "XDG_CACHE_HOME": str(self.folder / "cache"), "HF_HUB_OFFLINE": "1", **more}  # fmt: skip
+        command = [sys.executable, "-m", "kerneldoctor", "pins", "train.py", *options]
+        if env is not None:
+            saved = self.folder / "env.json"
+            saved.write_text(json.dumps(env.to_json()), "utf-8")
+            command += ["--env", str(saved)]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=variables, cwd=self.code, check=False, timeout=60
+        )
+
+    def report(self, *options: str, **more: Any) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.run(*options, "--format", "json", **more).stdout)
+        return loaded
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_what_is_fine_is_no_alarm(place: Place) -> None:
+    place.write(
+        'load(attn_implementation="sdpa")', f'load(attn_implementation="{FLASH}@v2")', "load(attn_implementation=a)"
+    )
+    result = place.run(env=machine("2.13.0+cu130"))
+    assert result.returncode == 0
+    assert result.stdout.startswith("nothing to mend: 3 places in 1 file; 2 fine, 0 not determined, 1 not read\n")
+
+
+def test_a_pin_without_a_build_fails_with_place_and_reason(place: Place) -> None:
+    place.write("x = 1", f'load(attn_implementation="{FLASH}@v2")')
+    result = place.run(env=machine("2.9.0+cu128"))
+    assert result.returncode == 1
+    assert f"train.py:2: {FLASH}@v2  no build\n" in result.stdout
+    assert "torch 2.9.0+cu128" in result.stdout
+
+
+def test_a_known_fault_hangs_on_the_workload_until_that_is_said(place: Place) -> None:
+    place.write(f'load(attn_implementation="{FLASH}@v3")')
+    env = machine("2.11.0+cu128", "9.0", transformers="5.22.2")
+    (open_,) = place.report(env=env)["pins"]
+    assert (open_["state"], open_["rules"], open_["fails"]) == ("perhaps-bad", ["KD3101"], False)
+    (inference,) = place.report("--inference", env=env)["pins"]
+    assert (inference["state"], inference["rules"]) == ("fine", [])
+    result = place.run("--training", "--heads", "14", "--kv-heads", "2", env=env)
+    assert (result.returncode, "not determined [KD3101]" in result.stdout) == (3, True)
+
+
+def test_a_commit_can_be_demanded_and_is_offered(place: Place) -> None:
+    place.write(f'load(attn_implementation="{FLASH}@v3")', f'load(attn_implementation="{FLASH}@{V3}")')
+    result = place.run("--require-commit", env=machine("2.13.0+cu130"))
+    assert result.returncode == 1
+    assert f"train.py:1: {FLASH}@v3  moves\n" in result.stdout
+    assert f"    instead: {FLASH}@{V3}\n" in result.stdout
+    assert "train.py:2:" not in result.stdout
+
+
+def test_without_torch_no_build_is_judged_and_the_page_says_so(place: Place) -> None:
+    place.write(f'load(attn_implementation="{FLASH}@v9")')
+    found = place.report(env=machine("", "9.0"))
+    assert (found["exit_code"], found["pins"][0]["state"]) == (0, "not-judged")
+    assert "no torch is installed here" in found["notes"][0]
+
+
+def test_what_cannot_be_told_is_3_unless_it_may_stay_open(place: Place) -> None:
+    place.write('load(attn_implementation="nobody/knows@v1")')
+    assert place.run("--offline").returncode == 3
+    assert place.run("--offline", "--lenient").returncode == 0
+
+
+def test_the_hub_is_asked_once_a_reference_and_its_word_counts(place: Place) -> None:
+    with serve() as hub:
+        hub.repo(FLASH).commit(files(CU130), "v3")
+        place.write(*[f'load(attn_implementation="{FLASH}@v3")'] * 3, 'k = get_kernel("me/none", version=1)')
+        variables = {**hub.environment(), "HF_HUB_OFFLINE": "0"}
+        found = place.report(env=machine("2.13.0+cu130"), **variables)
+        assert [pin["state"] for pin in found["pins"]] == ["fine", "fine", "fine", "missing"]
+        assert found["exit_code"] == 1
+        assert sum(path.endswith(f"{FLASH}/refs") for _, path, _ in hub.requests) == 1
+
+
+def test_wrong_use_is_one_line(place: Place) -> None:
+    place.write("x = 1")
+    result = place.run("nothing-there")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "kerneldoctor: nothing-there: no such file or folder\n"
