@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from . import fences, numerics
-from .contracts._calling import refuses
+from .contracts._calling import find, refuses
 from .contracts._contract import Contract, Draw, Unsupported
-from .protocol import Case, CaseOutcome, Result, TensorError
+from .protocol import Case, CaseOutcome, Compared, Result, TensorError
+from .torch_math import gradients, plain_math
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +41,13 @@ class Bench:
     """
 
     def __init__(
-        self, case: Case, contract: Contract, kernel: Any, device: str, announce: Callable[[str], None]
+        self,
+        case: Case,
+        contract: Contract,
+        kernel: Any,
+        device: str,
+        announce: Callable[[str], None],
+        compared: Callable[[str, dict[str, TensorError]], None],
     ) -> None:
         self.case, self.contract, self.kernel, self.device = case, contract, kernel, device
         self.params = case.params
@@ -49,7 +56,8 @@ class Bench:
         self.notes: list[str] = []
         self.timings: dict[str, float] = {}
         self.stage, self.direction = "make-inputs", "forward"
-        self._announce = announce
+        self.forward_is_right: bool | None = None  # not compared yet
+        self._announce, self._compared = announce, compared
         self._fenced: dict[str, fences.Fenced] = {}
         self._fences: fences.Fences | None = None
 
@@ -79,14 +87,31 @@ class Bench:
             with self.at("repeat-forward"):
                 again = self.contract.call(self.kernel, {**inputs, **leaves}, self.params)
             self.same_bits(outputs, again, "a second forward")
+        self.close_forward()
         if not wanted:
             return
         self.direction = "backward"
+        self.refuse_declared()
         made = self.backward(outputs, leaves, grads)
         self.check_memory("backward")
         self.judge(made, reference, baselines)
         if self.params.get("deterministic"):
             self.same_bits(made, self._backward_again(inputs, wanted, grads), "a second deterministic backward")
+
+    def close_forward(self) -> None:
+        """Every output of the forward was compared: says what came of it, before anything else can happen."""
+        self.forward_is_right = not self.found
+        self._compared(self.sentences(), self.errors)
+
+    def refuse_declared(self) -> None:
+        """Raises Unsupported for a layer that says itself that it has no backward, as the kernels library reads it."""
+        name = self.params.get("function")
+        if name is not None and not getattr(find(self.kernel, name), "has_backward", True):
+            raise Unsupported(f"{name} says that it has no backward (has_backward = False)")
+
+    def sentences(self) -> str:
+        """What was found wrong, as far as it fits in a line."""
+        return "; ".join(sentence for _, sentence in self.found[:4])
 
     def make_inputs(self) -> Tensors:
         """The contract's inputs, each within a fence."""
@@ -133,9 +158,9 @@ class Bench:
             }
         made: dict[str, Any] = {name: out.detach() for name, out in outputs.items()}
         if wanted:
-            pairs = [(out, grads[name].to(out.dtype)) for name, out in differentiable.items()]
-            found = torch.autograd.grad([p[0] for p in pairs], list(leaves.values()), [p[1] for p in pairs])
-            made |= {f"d{name}": grad for name, grad in zip(leaves, found, strict=True)}
+            given = [grads[name].to(out.dtype) for name, out in differentiable.items()]
+            found = gradients(list(differentiable.values()), given, list(leaves.values()))
+            made |= {f"d{name}": grad for name, grad in zip(leaves, found, strict=True) if grad is not None}
         return {**made, "grads": grads}
 
     def fence_outputs(self, inputs: Tensors, reference: Tensors) -> None:
@@ -157,20 +182,16 @@ class Bench:
 
     def backward(self, outputs: Tensors, leaves: Tensors, grads: Tensors) -> Tensors:
         """Gradients of the kernel's outputs by the leaves."""
-        import torch
-
         pairs = [
             (outputs[name], grad) for name, grad in grads.items() if name in outputs and outputs[name].requires_grad
         ]
         if not pairs:
-            raise Unsupported("its output carries no gradient: it has no backward")
+            name = self.params.get("function", self.contract.name)
+            raise Unsupported(f"the output of {name} carries no gradient: it has no backward")
         with self.at("backward"), fences.poisoned_outputs(self.device):
-            found = torch.autograd.grad(
-                [out for out, _ in pairs],
-                list(leaves.values()),
-                [grad.to(out.dtype, copy=True) for out, grad in pairs],
-                allow_unused=True,
-            )
+            # Copies: some kernels make their gradient where the one that they are given lies.
+            given = [grad.to(out.dtype, copy=True) for out, grad in pairs]
+            found = gradients([out for out, _ in pairs], given, list(leaves.values()))
         missing = [f"d{name}" for name, grad in zip(leaves, found, strict=True) if grad is None]
         if missing:
             raise Wrong(f"{', '.join(missing)}: no gradient came back")
@@ -227,10 +248,20 @@ class Bench:
 
 
 def run_case(
-    case: Case, contract: Contract, kernel: Any, device: str, announce: Callable[[str], None], nonce: str
+    case: Case,
+    contract: Contract,
+    kernel: Any,
+    device: str,
+    announce: Callable[[str], None],
+    nonce: str,
+    tell: Callable[[Compared], None] = lambda event: None,
 ) -> Result:
     """Runs the case to its end, whatever the kernel does within this process."""
-    bench, start = Bench(case, contract, kernel, device, announce), time.perf_counter()
+
+    def compared(found: str, errors: dict[str, TensorError]) -> None:
+        tell(Compared(nonce, case.id, found, dict(errors)))
+
+    bench, start = Bench(case, contract, kernel, device, announce, compared), time.perf_counter()
     outcome: CaseOutcome
     tail, detail = "", ""
     try:
@@ -249,7 +280,7 @@ def run_case(
         outcome, detail, tail = _outcome_of(error), _line(error), _tail(error)
     if bench.found:
         # What was found wrong before it stopped weighs more than why it stopped.
-        outcome, detail = "wrong", "; ".join(sentence for _, sentence in bench.found[:4])
+        outcome, detail = "wrong", bench.sentences()
     if outcome == "oom":
         gc.collect()  # what the exception's frames held is free for the next case
     broken = outcome != "passed" and fences.broken_for_good(device)
@@ -266,25 +297,8 @@ def run_case(
         timings=bench.timings,
         notes=tuple(bench.notes),
         poisoned=broken,
+        forward=bench.forward_is_right,
     )
-
-
-@contextmanager
-def plain_math(device: str) -> Iterator[None]:
-    """The reference is fp32 for real: no TF32, no autocast, whatever a kernel's import switched on."""
-    import torch
-
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    threads = torch.get_num_threads()
-    if device == "cpu":
-        torch.set_num_threads(1)  # small tensors on a busy machine: threads that wait for each other cost seconds
-    try:
-        with torch.autocast(device.split(":")[0], enabled=False):
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_float32_matmul_precision(before)
 
 
 def _direction(bench: Bench) -> Any:

@@ -119,10 +119,12 @@ def _whole(
 
 def _worst(error: torch.Tensor, rows: torch.Tensor) -> tuple[int, ...]:
     """The element that is furthest off in the row that is furthest over its tolerance."""
-    import torch
-
-    row = torch.unravel_index(rows.argmax(), rows.shape)
-    return (*(int(i) for i in row), int(error[row].abs().argmax()))
+    place = int(rows.argmax())
+    row: list[int] = []
+    for length in reversed(rows.shape):  # torch.unravel_index imports sympy for this
+        place, at = divmod(place, length)
+        row.insert(0, at)
+    return (*row, int(error[tuple(row)].abs().argmax()))
 
 
 def _nearby(rows: torch.Tensor, position: int | None) -> torch.Tensor:

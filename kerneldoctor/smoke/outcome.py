@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .process import signal_name
-from .protocol import Case, Refused, Result, Stage
+from .protocol import Case, Compared, Refused, Result, Stage
 from .trial import CaseReport, LoadProblem
 
 _SAID = 4000  # characters of output that are kept as evidence
@@ -62,6 +62,7 @@ def case_report(case: Case, result: Result) -> CaseReport:
         stage=result.stage,
         seconds=result.seconds,
         direction=result.direction,
+        forward=result.forward,
         errors=result.errors,
         said=result.traceback_tail[-_SAID:],
         notes=(*result.notes, *(("the device context was broken after it",) if result.poisoned else ())),
@@ -69,8 +70,8 @@ def case_report(case: Case, result: Result) -> CaseReport:
     )
 
 
-def dead_case(case: Case, ending: Ending, limit: float) -> CaseReport:
-    """A case that took the child along. `limit`: seconds that a case may take."""
+def dead_case(case: Case, ending: Ending, limit: float, compared: Compared | None = None) -> CaseReport:
+    """A case that took the child along. `limit`: seconds that a case may take; `compared`: its forward, if it was."""
     stage = ending.stage.name if ending.stage is not None and ending.stage.case == case.id else ""
     where = f" in {stage}" if stage else ""
     direction = _direction(ending.stages) if stage else None
@@ -89,9 +90,14 @@ def dead_case(case: Case, ending: Ending, limit: float) -> CaseReport:
             "crashed",
             f"ended the process with exit code {ending.code}{where}{_first_words(ending.words)}",
         )
+    if compared is not None and compared.found:
+        direction, detail = "forward", f"{detail}; before that its forward was wrong: {compared.found}"
     return CaseReport(
-        case, outcome, detail, stage, ending.seconds, direction, signal=ending.signal, said=ending.words[-_SAID:]
-    )
+        case, outcome, detail, stage, ending.seconds, direction,
+        forward=None if compared is None else not compared.found,
+        errors={} if compared is None else compared.errors,
+        signal=ending.signal, said=ending.words[-_SAID:],
+    )  # fmt: skip
 
 
 def _direction(stages: tuple[str, ...]) -> Literal["forward", "backward"] | None:

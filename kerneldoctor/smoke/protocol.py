@@ -10,7 +10,7 @@ Order of events in the journal of one child:
     versions                       torch is there; what it says of itself and of the device
     loaded | refused               the kernel module is there with these exports, or will never be (then: end)
     planned                        the cases that will run, in order
-    { stage(case=…) …  result } *  one result for each planned case
+    { stage(case=…) …  compared?  result } *  one result for each planned case
     done                           everything was said; a journal without it belongs to a child that died
 
 The parent starts the child as `PYTHON worker.py JOB.json` and trusts the journal alone, never stdout or stderr.
@@ -252,11 +252,26 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """The forward of a case was compared. Written before its backward is called, which may take the child along.
+
+    found: what was wrong with it, "" when it was right.
+    """
+
+    event: ClassVar[str] = "compared"
+    nonce: str
+    id: str
+    found: str = ""
+    errors: dict[str, TensorError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What happened to one case.
 
     detail:    one sentence: which tensor is off and where, the exception, or why it is unsupported.
     direction: "forward" or "backward", where it went wrong; None when it passed.
+    forward:   whether every output of the forward was compared and right; None when they were not compared.
     errors:    by tensor name: out, lse, dq, dk, dv, … whatever was compared before it stopped.
     seconds:   wall time of the whole case, reference included; `timings` splits it by stage.
     notes:     what was looked at beyond the numbers and what could not be ("guards: 3 inputs, 4 outputs").
@@ -275,6 +290,7 @@ class Result:
     timings: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     poisoned: bool = False
+    forward: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,9 +303,9 @@ class Done:
     timings: dict[str, float] = field(default_factory=dict)
 
 
-Event = Union[Hello, Stage, Versions, Loaded, Refused, Planned, Result, Done]  # noqa: UP007 - 3.10 has no other way
+Event = Union[Hello, Stage, Versions, Loaded, Refused, Planned, Compared, Result, Done]  # noqa: UP007 - 3.10 has no other way
 _EVENTS: Mapping[str, type[Any]] = {
-    kind.event: kind for kind in (Hello, Stage, Versions, Loaded, Refused, Planned, Result, Done)
+    kind.event: kind for kind in (Hello, Stage, Versions, Loaded, Refused, Planned, Compared, Result, Done)
 }
 
 
@@ -328,7 +344,7 @@ def read_journal(path: Path, nonce: str, start: int = 0) -> tuple[list[Event], i
 def _shape(kind: type[Any], raw: dict[str, Json]) -> Event:
     if kind is Planned:
         raw["cases"] = tuple(Case(**case) for case in raw["cases"])
-    if kind is Result:
+    if kind in (Compared, Result):
         raw["errors"] = {name: TensorError(**_tuples(error, "at")) for name, error in raw.get("errors", {}).items()}
     event: Event = kind(**_tuples(raw, "exports", "contracts", "notes"))
     return event

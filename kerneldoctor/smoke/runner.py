@@ -25,6 +25,7 @@ from .protocol import (
     EXIT_DONE,
     EXIT_POISONED,
     Case,
+    Compared,
     Done,
     Event,
     Hello,
@@ -112,6 +113,7 @@ class Room:
         self._memory = limits.memory or host_limit()
         self._planned: tuple[Case, ...] | None = order.cases or None
         self._reports: dict[str, CaseReport] = {}
+        self._compared: dict[str, Compared] = {}
         self._run = Run(order.device)
         self._notes: list[str] = []
         self._problem: LoadProblem | None = None
@@ -189,6 +191,8 @@ class Room:
                 self._planned = event.cases if self._planned is None else self._planned
             case Refused():
                 self._refused = event
+            case Compared():
+                self._compared[event.id] = event
             case Result():
                 case = next((c for c in self._planned or () if c.id == event.id), None)
                 if case is not None:
@@ -246,7 +250,7 @@ class Room:
     def _blame(self, identity: str, ending: Ending) -> None:
         case = next((c for c in self._rest() if c.id == identity), None)
         if case is not None:
-            self._reports[case.id] = dead_case(case, ending, self._limits.case)
+            self._reports[case.id] = dead_case(case, ending, self._limits.case, self._compared.get(identity))
 
     def _skip_rest(self) -> None:
         for case in self._rest():

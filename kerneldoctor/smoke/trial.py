@@ -26,6 +26,7 @@ class CaseReport:
     stage: str = ""
     seconds: float = 0.0
     direction: Literal["forward", "backward"] | None = None  # where it went wrong
+    forward: bool | None = None  # compared and right; None: not compared
     errors: Mapping[str, TensorError] = field(default_factory=dict)
     signal: str = ""  # "SIGSEGV", where it crashed with one
     said: str = ""  # traceback or last words: evidence, and what symptoms are looked for in

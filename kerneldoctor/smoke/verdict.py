@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..hub.download import is_commit
+from .contracts import contracts
+from .protocol import Case
 from .trial import FAILURES, CaseReport, LoadProblem, Pin, Refusal, Run, Subject, Verdict
 
 # What lies with the machine or the request: nothing was learnt about the kernel.
@@ -30,42 +32,110 @@ def judge_run(run: Run) -> Verdict:
         return _not_loaded(run.problem)
     if not run.cases:
         return _no_cases(run)
-    by_outcome: dict[str, list[CaseReport]] = {}
-    for case in run.cases:
-        by_outcome.setdefault(case.outcome, []).append(case)
-    passed, skipped = by_outcome.get("passed", []), by_outcome.get("skipped", [])
-    unsupported = by_outcome.get("unsupported", [])
+    passed = [case for case in run.cases if case.outcome == "passed"]
+    skipped = [case for case in run.cases if case.outcome == "skipped"]
+    unsupported = [case for case in run.cases if case.outcome == "unsupported"]
     bad = [case for case in run.cases if case.failed]
+    without = _without_backward(run.cases)
+    partial = _partial(run, bad, without) if bad or without else None
+    if partial is not None:
+        return partial
     if bad:
-        return _failed(bad, passed, skipped)
-    refused = [case for case in unsupported if case.direction == "backward"]
-    trains = any(case.case.params.get("backward") for case in passed)
-    seen = passed or any(case.errors for case in refused)  # a forward that was compared
-    if refused and not trains and seen and not skipped:
-        return _partial(f"the kernel has no backward: {refused[0].detail}")
+        return _failed(bad, passed)
     if skipped:
         text = f"untested ({len(passed)} passed, {len(skipped)} not run: {skipped[0].detail})"
         return Verdict("untested", text, True)
     if not passed:
         return Verdict("untested", f"untested (not supported by the kernel: {unsupported[0].detail})", True)
+    only = "" if trains(run.cases) else ", forward only"
     rest = f", {len(unsupported)} not supported by the kernel" if unsupported else ""
-    return Verdict("passed", f"passed ({len(passed)} of {len(passed)}){rest}")
+    return Verdict("passed", f"passed ({len(passed)} of {len(passed)}){only}{rest}")
 
 
-def _failed(bad: Sequence[CaseReport], passed: Sequence[CaseReport], skipped: Sequence[CaseReport]) -> Verdict:
-    """Partial when everything that inference needs is right, and only the backward is not.
+def trains(cases: Iterable[CaseReport]) -> bool:
+    """Whether a backward was run and right."""
+    return any(case.outcome == "passed" and case.case.params.get("backward") for case in cases)
 
-    A case that is found wrong in its backward was right in its forward; one that died in it did not get to say so.
-    """
-    forward_seen = passed or any(case.outcome in ("wrong", "raised", "oom") for case in bad)
-    if all(case.direction == "backward" for case in bad) and forward_seen and not skipped:
-        return _partial(_kinds(bad))
+
+def _failed(bad: Sequence[CaseReport], passed: Sequence[CaseReport]) -> Verdict:
     more = f"; {len(passed)} of {len(passed) + len(bad)} passed" if passed else ""
     return Verdict("failed", f"failed ({_kinds(bad)}{more})")
 
 
-def _partial(why: str) -> Verdict:
-    return Verdict("partial", f"partial (inference fine, training not: {why})")
+def _partial(run: Run, bad: Sequence[CaseReport], without: Mapping[str, str]) -> Verdict | None:
+    """Where every forward that inference needs was compared and is right; None where that cannot be said.
+
+    Each case has to vouch for its own forward: another one that passed says nothing about it. A kind without a right
+    forward is named, whether the kernel refused it or no case was about it.
+    """
+    needed = [case for case in run.cases if not _training_only(case.case.contract)]
+    right = {kind_of(case.case) for case in needed if _forward_is_right(case)}
+    if not right or not all(_forward_is_right(case) or _refused_forward(case) for case in needed):
+        return None
+    refused = {kind_of(case.case) for case in needed} - right
+    lacking = [f"{kind} (not supported by the kernel)" for kind in sorted(refused)]
+    lacking += [f"{kind} (not tried)" for kind in untried(run, training=False)]
+    but = f" but for {', '.join(lacking)}" if lacking else ""
+    why = "; ".join([*([_kinds(bad)] if bad else []), *_no_backward(without, run.cases)])
+    return Verdict("partial", f"partial (inference fine{but}, training not: {why})")
+
+
+def _forward_is_right(case: CaseReport) -> bool:
+    return case.outcome == "passed" or case.forward is True
+
+
+def _refused_forward(case: CaseReport) -> bool:
+    return case.outcome == "unsupported" and case.direction != "backward"
+
+
+def _without_backward(cases: Iterable[CaseReport]) -> dict[str, str]:
+    """The kinds whose every backward the kernel refused, each with its words."""
+    refused: dict[str, str] = {}
+    for case in cases:
+        if case.outcome == "unsupported" and case.direction == "backward" and not _training_only(case.case.contract):
+            refused.setdefault(kind_of(case.case), case.detail)
+    ran = _with_backward(cases)
+    return {kind: why for kind, why in refused.items() if kind not in ran}
+
+
+def _with_backward(cases: Iterable[CaseReport]) -> set[str]:
+    """The kinds of which a backward was run, whatever came of it."""
+    return {
+        kind_of(case.case)
+        for case in cases
+        if (case.outcome == "passed" and case.case.params.get("backward"))
+        or (case.failed and case.direction == "backward")
+    }
+
+
+def _no_backward(without: Mapping[str, str], cases: Iterable[CaseReport]) -> list[str]:
+    """Who has none: the kernel, where no backward was run at all; else the kinds by name."""
+    if not without:
+        return []
+    who = f"{', '.join(sorted(without))} {'has' if len(without) == 1 else 'have'}"
+    return [f"{who if _with_backward(cases) else 'the kernel has'} no backward: {next(iter(without.values()))}"]
+
+
+def kind_of(case: Case) -> str:
+    """What a case is about: one function or layer of a contract with several, else the contract."""
+    return str(case.params.get("function", case.contract))
+
+
+def untried(run: Run, training: bool = True) -> tuple[str, ...]:
+    """Kinds that the kernel exports and that no case of this run was about; `training`: dropout and its like too."""
+    if run.loaded is None:
+        return ()
+    names = {name.removeprefix("layers.") for name in run.loaded.exports}
+    kinds: dict[str, None] = {}
+    for one in contracts():
+        if one.name in run.loaded.contracts and (training or not one.training_only):
+            kinds |= dict.fromkeys([name for name in one.exports if name in names] if one.any_export else [one.name])
+    tried = {kind_of(case.case) for case in run.cases}
+    return tuple(kind for kind in kinds if kind not in tried)
+
+
+def _training_only(name: str) -> bool:
+    return any(one.training_only for one in contracts() if one.name == name)
 
 
 def _kinds(bad: Sequence[CaseReport]) -> str:
@@ -107,12 +177,13 @@ def find_pin(verdict: Verdict, subject: Subject, runs: Sequence[Run], inference:
     """The pin of a build that passed here; of one that passed in inference only, so marked."""
     if verdict.kind not in ("passed", "partial") or not subject.repo or not is_commit(subject.commit):
         return None
-    contracts = {case.case.contract for run in runs for case in run.cases}
+    tried = {case.case.contract for run in runs for case in run.cases}
+    forward_only = not all(trains(run.cases) for run in runs)
     return Pin(
         repo=subject.repo,
         commit=subject.commit,
         branch=subject.revision if subject.revision != subject.commit else "",
-        attention=any(name.startswith(_ATTENTION) for name in contracts),
-        inference_only=inference or verdict.kind == "partial",
+        attention=any(name.startswith(_ATTENTION) for name in tried),
+        inference_only=inference or verdict.kind == "partial" or forward_only,
         trust=subject.trusted_by_name,
     )

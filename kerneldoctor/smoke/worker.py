@@ -131,6 +131,7 @@ class Worker:
             self._job.device,
             lambda stage: self._journal.write(protocol.Stage(nonce, stage, case.id)),
             nonce,
+            self._journal.write,
         )
         for stage, seconds in result.timings.items():
             self._timings[stage] = self._timings.get(stage, 0.0) + seconds

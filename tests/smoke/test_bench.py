@@ -95,8 +95,27 @@ def test_a_kernel_that_says_it_has_no_backward_is_not_wrong() -> None:
 
 def test_an_output_without_a_gradient_is_no_training() -> None:
     result, _ = run(dense(lambda q, k, v, causal=False: RIGHT(q, k, v, causal=causal).detach()))
-    assert (result.outcome, result.direction) == ("unsupported", "backward")
-    assert "no gradient" in result.detail
+    assert (result.outcome, result.direction, result.forward) == ("unsupported", "backward", True)
+    assert "flash_attn_func carries no gradient" in result.detail
+
+
+def test_what_came_of_the_forward_is_said_before_the_backward_is_called() -> None:
+    def ends_here(error: BaseException, function: Any) -> tuple[list[Any], Result]:
+        (chosen,) = choose(EXPORTS, Selection("full", only=(GQA,), seed=3), "cpu")
+        told: list[Any] = []
+
+        def flash_attn_func(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+            return Backward.apply(function(q, k, v, causal=causal), lambda dout: raising(error)(told[0]))
+
+        module, calls = dense(flash_attn_func), contract(chosen.contract)
+        return told, run_case(chosen, calls, module, "cpu", lambda _: None, "n", told.append)
+
+    told, result = ends_here(RuntimeError("boom"), RIGHT)
+    assert (told[0].id, told[0].found, set(told[0].errors)) == (GQA, "", {"out"})
+    assert (result.forward, result.direction) == (True, "backward")
+    told, result = ends_here(RuntimeError("boom"), lambda q, k, v, causal: RIGHT(q, k, v, causal=not causal))
+    assert told[0].found.startswith("out is off")
+    assert (result.forward, result.direction) == (False, "forward")
 
 
 def test_a_gradient_that_does_not_come_back_is_wrong() -> None:

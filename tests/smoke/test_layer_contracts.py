@@ -110,7 +110,20 @@ def test_an_activation_layer_without_a_gradient_cannot_train() -> None:
             return functional.silu(x).detach()
 
     results = outcomes(replaced(Silu=Silu), "activation_layer", "Silu")
-    assert {(result.outcome, result.direction) for result in results} == {("unsupported", "backward")}
+    assert {(r.outcome, r.direction, r.forward) for r in results} == {("unsupported", "backward", True)}
+    assert results[0].detail == "the output of Silu carries no gradient: it has no backward"
+
+
+def test_a_layer_that_says_that_it_has_no_backward_is_believed() -> None:
+    class Silu(nn.Module):
+        has_backward = False  # the kernels library then does not train with it, whatever its output carries
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return functional.silu(x)
+
+    results = outcomes(replaced(Silu=Silu), "activation_layer", "Silu")
+    assert {(r.outcome, r.direction, r.forward) for r in results} == {("unsupported", "backward", True)}
+    assert results[0].detail == "Silu says that it has no backward (has_backward = False)"
 
 
 class NoMean(nn.Module):
@@ -169,6 +182,34 @@ def test_a_rotation_that_the_gradient_does_not_know_is_found() -> None:
 
     results = outcomes(replaced(apply_rotary_transformers=forgetful), "apply_rotary_transformers")
     assert {(result.outcome, result.direction) for result in results} == {("wrong", "backward")}
+
+
+def test_a_gradient_whose_memory_is_taken_for_granted_is_found() -> None:
+    """With one token a tensor is contiguous whatever its strides say, so who goes by them reads the wrong rows."""
+
+    class Turn(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(cos, sin)
+            return layer_kernels.apply_rotary_transformers(x, x, cos, sin)[0]
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> Any:
+            rows = grad.transpose(1, 2).contiguous()  # (batch, tokens, heads, head_dim)
+            row = rows.stride(1)
+            flat = torch.as_strided(rows, (rows.shape[0] * rows.shape[1], *rows.shape[2:]), (row, *rows.stride()[2:]))
+            given = flat.view(rows.shape).transpose(1, 2)
+            cos, sin = ctx.saved_tensors
+            return layer_kernels.apply_rotary_transformers(given, given, cos, -sin)[0], None, None
+
+    def careless(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Any:
+        return Turn.apply(q, cos, sin), Turn.apply(k, cos, sin)
+
+    results = outcomes(replaced(liger_rotary_pos_emb=careless), "liger_rotary_pos_emb")
+    wrong = [result for result in results if result.outcome == "wrong"]
+    assert [result.id for result in wrong] == ["liger_rotary_pos_emb-1x6x80-bfloat16"]
+    assert (wrong[0].direction, wrong[0].forward) == ("backward", True)
+    assert wrong[0].detail.startswith("dq is off")
 
 
 def test_the_other_form_of_apply_rotary_is_not_judged_by_this_contract() -> None:

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from kerneldoctor.smoke import protocol
-from kerneldoctor.smoke.protocol import Case, Done, Event, Job, KernelRequest, Planned, Result, Selection, TensorError
+from kerneldoctor.smoke.protocol import (
+    Case,
+    Compared,
+    Done,
+    Event,
+    Job,
+    KernelRequest,
+    Planned,
+    Result,
+    Selection,
+    TensorError,
+)
 
 CASE = Case(id="dense-mha", contract="flash_attn_func", params={"dtype": "bfloat16", "window": [64, 0]}, seed=7)
 RESULT = Result(
@@ -21,7 +32,9 @@ RESULT = Result(
     direction="backward",
     errors={"dk": TensorError(relative=0.4, baseline=0.002, worst=3.1, at=(0, 5, 1, 2), ratio=80.0)},
     notes=("guards: 3 inputs",),
+    forward=True,
 )
+COMPARED = Compared("n", "dense-mha", "out is off", {"out": TensorError(0.4, 0.002, 3.1, (0, 5), 80.0)})
 
 
 @pytest.mark.parametrize(
@@ -50,7 +63,7 @@ def test_what_is_no_job_is_refused_in_one_line(text: str) -> None:
         Job.from_json(text)
 
 
-@pytest.mark.parametrize("event", [RESULT, Planned("n", (CASE,)), Done("n", None, {"import-torch": 4.4})])
+@pytest.mark.parametrize("event", [RESULT, COMPARED, Planned("n", (CASE,)), Done("n", None, {"import-torch": 4.4})])
 def test_an_event_comes_back_as_it_was(event: Event) -> None:
     line = protocol.event_line(event)
     assert line.count("\n") == 1

@@ -63,6 +63,14 @@ def test_every_other_case_is_judged_whatever_one_does(tmp_path: Path) -> None:
     assert result.problem is None
 
 
+def test_what_was_found_of_the_forward_outlives_a_crash_in_the_backward() -> None:
+    right, wrong = run({"a": "backward-dies", "b": "backward-dies-wrong"}).cases
+    assert (right.outcome, right.direction, right.forward) == ("crashed", "backward", True)
+    assert set(right.errors) == {"out"}
+    assert (wrong.outcome, wrong.direction, wrong.forward) == ("crashed", "forward", False)
+    assert wrong.detail.endswith("before that its forward was wrong: out is off")
+
+
 def test_a_hang_in_native_code_that_is_deaf_to_sigterm_ends_soon_after_its_limit() -> None:
     began = time.monotonic()
     result = run({"a": "hang"})

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kerneldoctor.smoke.protocol import Case, Loaded, TensorError
+from kerneldoctor.smoke.protocol import Case, Loaded
 from kerneldoctor.smoke.trial import CaseReport, LoadProblem, Refusal, Run, Subject
-from kerneldoctor.smoke.verdict import find_pin, judge_run, judge_runs
+from kerneldoctor.smoke.verdict import find_pin, judge_run, judge_runs, untried
 
 COMMIT = "0510be1e482269a46fadf30069aca3ede496ff9b"
 
@@ -24,8 +24,17 @@ def case(outcome: str, direction: Any = None, backward: bool = True, **more: Any
     )
 
 
-OUT = {"out": TensorError(0.001, 0.001, 0.01, ratio=0.5)}
 PASSED, FORWARD = case("passed"), case("passed", backward=False)
+
+
+def after_forward(outcome: str, forward: bool | None = True, **more: Any) -> CaseReport:
+    """A case that came to its end in the backward; `forward`: what came of its own forward."""
+    return case(outcome, "backward", forward=forward, **more)
+
+
+def of(report: CaseReport, contract: str, function: str | None = None) -> CaseReport:
+    params = {**report.case.params, **({} if function is None else {"function": function})}
+    return replace(report, case=Case("c", contract, params, 0))
 
 
 @pytest.mark.parametrize(
@@ -40,30 +49,93 @@ PASSED, FORWARD = case("passed"), case("passed", backward=False)
         ),
         ([case("raised", "forward")], "failed (1 raised)", False),
         ([PASSED, case("oom", "forward")], "failed (1 out of memory; 1 of 2 passed)", False),
-        ([FORWARD, case("raised", "backward")], "partial (inference fine, training not: 1 raised)", False),
-        ([case("wrong", "backward")], "partial (inference fine, training not: 1 wrong)", False),
-        ([case("crashed", "backward")], "failed (1 crashed)", False),
-        ([FORWARD, case("crashed", "backward")], "partial (inference fine, training not: 1 crashed)", False),
-        ([FORWARD, case("raised", "backward"), case("raised")], "failed (2 raised; 1 of 3 passed)", False),
+        ([FORWARD], "passed (1 of 1), forward only", False),
+        ([PASSED, FORWARD], "passed (2 of 2)", False),
+        ([FORWARD, after_forward("raised")], "partial (inference fine, training not: 1 raised)", False),
+        ([after_forward("wrong")], "partial (inference fine, training not: 1 wrong)", False),
+        ([after_forward("crashed")], "partial (inference fine, training not: 1 crashed)", False),
+        # Its forward was not compared, or was wrong: what passed beside it does not vouch for it.
+        ([FORWARD, after_forward("crashed", None)], "failed (1 crashed; 1 of 2 passed)", False),
+        ([PASSED, after_forward("hung", None)], "failed (1 hung; 1 of 2 passed)", False),
+        ([PASSED, after_forward("raised", False)], "failed (1 raised; 1 of 2 passed)", False),
+        ([FORWARD, after_forward("raised"), case("raised")], "failed (2 raised; 1 of 3 passed)", False),
         (
-            [FORWARD, case("unsupported", "backward", detail="does not support backward")],
+            [FORWARD, after_forward("unsupported", detail="does not support backward")],
             "partial (inference fine, training not: the kernel has no backward: does not support backward)",
             False,
         ),
         (
-            [case("unsupported", "backward", detail="no backward", errors=OUT)],
-            "partial (inference fine, training not: the kernel has no backward: no backward)",
+            [case("unsupported", "backward", detail="no backward")],
+            "untested (not supported by the kernel: no backward)",
+            True,
+        ),
+        ([PASSED, after_forward("unsupported")], "passed (1 of 1), 1 not supported by the kernel", False),
+        (
+            [PASSED, of(PASSED, "activation_layer", "Silu"), of(after_forward("wrong"), "activation_layer", "Gelu")],
+            "partial (inference fine, training not: 1 wrong)",
             False,
         ),
-        ([PASSED, case("unsupported", "backward")], "passed (1 of 1), 1 not supported by the kernel", False),
+        (
+            [PASSED, of(PASSED, "activation_layer", "Silu"), of(case("wrong", "forward"), "activation_layer", "Gelu")],
+            "failed (1 wrong; 2 of 3 passed)",
+            False,
+        ),
+        (
+            [
+                of(PASSED, "rms_norm", "RMSNorm"),
+                of(after_forward("unsupported", detail="none"), "activation_layer", "Silu"),
+                of(after_forward("unsupported", detail="none"), "activation_layer", "Gelu"),
+            ],
+            "partial (inference fine, training not: Gelu, Silu have no backward: none)",
+            False,
+        ),
+        (
+            [
+                after_forward("wrong"),
+                of(after_forward("unsupported", detail="no grad"), "flash_attn_varlen_func"),
+                of(case("unsupported", "forward"), "flash_attn_with_kvcache"),
+            ],
+            "partial (inference fine but for flash_attn_with_kvcache (not supported by the kernel), training not: "
+            "1 wrong; flash_attn_varlen_func has no backward: no grad)",
+            False,
+        ),
+        # Inference has no use for dropout, whatever it does.
+        (
+            [PASSED, of(case("wrong", "forward"), "flash_attn_dropout")],
+            "partial (inference fine, training not: 1 wrong)",
+            False,
+        ),
+        ([of(case("wrong", "forward"), "flash_attn_dropout")], "failed (1 wrong)", False),
+        (
+            [PASSED, of(after_forward("unsupported", None), "flash_attn_dropout")],
+            "passed (1 of 1), 1 not supported by the kernel",
+            False,
+        ),
         ([case("unsupported", detail="no dropout")], "untested (not supported by the kernel: no dropout)", True),
         ([PASSED, case("skipped", detail="no time")], "untested (1 passed, 1 not run: no time)", True),
-        ([FORWARD, case("raised", "backward"), case("skipped")], "failed (1 raised; 1 of 2 passed)", False),
+        ([FORWARD, after_forward("raised"), case("skipped")], "failed (1 raised; 1 of 2 passed)", False),
+        (
+            [FORWARD, after_forward("unsupported"), case("skipped", detail="no time")],
+            "untested (1 passed, 1 not run: no time)",
+            True,
+        ),
     ],
 )
 def test_the_line_says_what_was_measured(cases: list[CaseReport], text: str, undetermined: bool) -> None:
     verdict = judge_run(Run("cpu", tuple(cases)))
     assert (verdict.text, verdict.undetermined) == (text, undetermined)
+
+
+def test_what_no_case_was_about_is_no_inference_that_is_fine() -> None:
+    exports = ("flash_attn_func", "flash_attn_varlen_func", "layers.SiluAndMul", "layers.RMSNorm")
+    fits = ("flash_attn_func", "flash_attn_dropout", "flash_attn_varlen_func", "activation_layer", "rms_norm")
+    run = Run("cpu", (after_forward("wrong"), of(PASSED, "rms_norm", "RMSNorm")))
+    run = replace(run, loaded=Loaded("n", "m", None, exports, fits))
+    assert set(untried(run)) == {"flash_attn_dropout", "flash_attn_varlen_func", "SiluAndMul"}
+    assert judge_run(run).text == (
+        "partial (inference fine but for SiluAndMul (not tried), flash_attn_varlen_func (not tried), "
+        "training not: 1 wrong)"
+    )
 
 
 def problem(kind: Any, reason: str = "", stage: str = "load-kernel") -> Run:
@@ -121,7 +193,11 @@ def test_no_pin_without_a_pass_or_a_whole_commit() -> None:
     assert find_pin(judge_run(bad), subject, (bad,), False) is None
     assert find_pin(judge_run(run), replace(subject, commit="0510be1"), (run,), False) is None
     assert find_pin(judge_run(run), replace(subject, repo=""), (run,), False) is None
-    partial = Run("cpu", (FORWARD, case("raised", "backward")))
+    forward = Run("cpu", (FORWARD,))
+    pin = find_pin(judge_run(forward), subject, (forward,), False)
+    assert pin is not None
+    assert pin.inference_only
+    partial = Run("cpu", (FORWARD, after_forward("raised")))
     pin = find_pin(judge_run(partial), subject, (partial,), False)
     assert pin is not None
     assert pin.inference_only

@@ -34,6 +34,7 @@ class FlashAttnDropout(FlashAttnFunc):
     name = "flash_attn_dropout"
     description = "dropout in dense attention: unbiased, of the right strength, the same mask forward and backward"
     exact_repeat = False
+    training_only = True
 
     def drafts(self, device: str) -> list[Draft]:
         """One in the quick set."""

@@ -119,7 +119,13 @@ class RotaryTransformers(Contract):
 
 
 class LigerRotary(RotaryTransformers):
-    """liger_rotary_pos_emb; it rotates in place where the memory allows, and says so."""
+    """liger_rotary_pos_emb; it rotates in place where the memory allows, and says so.
+
+    Autograd hands over gradients in whatever layout they were made in: eager attention makes (batch, heads, tokens,
+    head_dim), fused attention (batch, tokens, heads, head_dim). With one token both are "contiguous" after a transpose,
+    with other strides, and 0.8.5 goes by the stride: its dq is then wrong from the second batch row on
+    (ops/rope.py, rope_backward, of https://pypi.org/project/liger-kernel/0.8.5/).
+    """
 
     name = "liger_rotary_pos_emb"
     description = "Liger's rotary embedding: q and k, and their gradients"
