@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from . import __version__, cli_diagnose, cli_hub, cli_pins, cli_recommend, cli_try, terminal
+from . import __version__, cli_diagnose, cli_hub, cli_pins, cli_recommend, cli_reports, cli_try, terminal
 from .errors import KerneldoctorError, UndeterminedError, UsageError
 
 if TYPE_CHECKING:
     from .api_hub import Unanswered
     from .hub.answer import Answer
+    from .report.checks import Checks
     from .report.layout import Page
     from .report.model import FailOn, Report
 
@@ -40,8 +41,7 @@ def cli(context: click.Context) -> None:
 
 
 @cli.command()
-@click.option("--format", "form", type=click.Choice(["console", "json"]), default="console", show_default=True)
-@_OUTPUT
+@cli_reports.report_options
 @click.option("--env", metavar="FILE", help="Judge saved facts or a saved report instead of this machine; - for stdin.")
 @click.option("--python", metavar="PATH", help="Look at the environment of another interpreter.")
 @click.option(
@@ -67,6 +67,7 @@ def cli(context: click.Context) -> None:
 @click.option("--no-redact", is_flag=True, help="Keep user and host names, home paths and secrets in the output.")
 def scan(
     form: str,
+    reports: tuple[cli_reports.Wanted, ...],
     output: str | None,
     env: str | None,
     python: str | None,
@@ -97,13 +98,12 @@ def scan(
         from .api_hub import kernels_of_scan
 
         answers = kernels_of_scan(kernels, report.environment, folders)
-    if form == "json":
-        text = _json(report, answers)
-    else:
-        color = terminal.may_color(no_color, output)
-        text = _console(report, color, verbose, quiet)
-        text += cli_hub.kernels_text(answers, _page(color)) if answers else ""
-    terminal.deliver(text, output)
+    result = cli_reports.Result(
+        lambda color: _console(report, answers, color, verbose, quiet),
+        lambda: _document(report, answers),
+        lambda: _checks(report, answers, fail_on, folders),
+    )
+    cli_reports.deliver(result, form, reports, output, no_color)
     return int(exit_code(report.summary, fail_on))
 
 
@@ -169,16 +169,23 @@ cli.add_command(cli_recommend.recommend)
 cli.add_command(cli_pins.pins)
 
 
-def _json(report: Report, kernels: Sequence[Answer | Unanswered]) -> str:
-    from .report.text import json_text
-
-    return json_text({**report.to_json(), "kernels": cli_hub.kernels_json(kernels) if kernels else []})
+def _document(report: Report, kernels: Sequence[Answer | Unanswered]) -> dict[str, Any]:
+    return {**report.to_json(), "kernels": cli_hub.kernels_json(kernels) if kernels else []}
 
 
-def _console(report: Report, color: bool, verbose: bool, quiet: bool) -> str:
+def _console(report: Report, kernels: Sequence[Answer | Unanswered], color: bool, verbose: bool, quiet: bool) -> str:
     from .report.console import Style, render
 
-    return render(report, Style(terminal.width(), color, verbose, quiet))
+    page = render(report, Style(terminal.width(), color, verbose, quiet))
+    return page + (cli_hub.kernels_text(kernels, _page(color)) if kernels else "")
+
+
+def _checks(report: Report, kernels: Sequence[Answer | Unanswered], fail_on: FailOn, folders: Sequence[str]) -> Checks:
+    from .api import list_rules
+    from .report.checks import of_report
+
+    sections = (cli_hub.kernels_section(kernels),) if kernels else ()
+    return of_report(report, fail_on, list_rules(folders), sections)
 
 
 def _page(color: bool) -> Page:

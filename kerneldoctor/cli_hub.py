@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .api_hub import Unanswered
     from .hub.answer import Answer
     from .hub.whatif import Changes
+    from .report.checks import Section
     from .report.layout import Page
     from .report.redact import Identity
 
@@ -224,6 +225,14 @@ def kernels_json(kernels: Sequence[Answer | Unanswered]) -> list[dict[str, Any]]
         to_json(kernel) if isinstance(kernel, Answer) else {"reference": kernel.reference, "error": kernel.why}
         for kernel in kernels
     ]
+
+
+def kernels_section(kernels: Sequence[Answer | Unanswered]) -> Section:
+    """The part about kernels of a scan in the formats for CI and for pasting."""
+    from .hub.answer import Answer
+    from .report.kernels_section import kernels_section as section
+
+    return section(kernel if isinstance(kernel, Answer) else (kernel.reference, kernel.why) for kernel in kernels)
 
 
 def changes_of(options: dict[str, Any]) -> Changes:

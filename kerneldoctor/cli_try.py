@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import terminal
+from . import cli_reports, terminal
 from .errors import UsageError
 
 if TYPE_CHECKING:
     from .api_try import Bounds, Cases, Listener
     from .hub.issues import KnownIssue
+    from .report.checks import Checks
     from .report.redact import Identity
     from .smoke.runner import Progress
     from .smoke.trial import Trial
@@ -69,10 +70,7 @@ _REST = option_group(
     click.option("--verbose", "-v", is_flag=True, help="Show what failed cases said, and every note."),
     click.option("--no-color", is_flag=True, help="Plain text; NO_COLOR in the environment does the same."),
     click.option("--no-redact", is_flag=True, help="Keep user and host names, home paths and secrets."),
-    _FORMAT,
-    click.option(
-        "--output", "-o", metavar="FILE", help="Write the result to a file, whole or not at all; - for stdout."
-    ),
+    cli_reports.report_options,
 )
 
 
@@ -175,17 +173,27 @@ def clear_line() -> None:
 
 
 def _deliver(trial: Trial, options: dict[str, Any], identity: Identity) -> None:
-    """The result in the format asked for, to the file asked for or stdout."""
+    """The result in the formats asked for, to the files asked for or stdout."""
     from .report.layout import Page
     from .report.redact import Redactor, redact_json
-    from .report.text import json_text
     from .report.trial import render, to_json
 
-    redactor = Redactor(identity)
-    if options["form"] == "json":
-        text = json_text(to_json(trial) if options["no_redact"] else redact_json(to_json(trial), redactor))
-    else:
-        color = terminal.may_color(options["no_color"], options["output"])
-        page = Page(terminal.width(), color, None if options["no_redact"] else redactor)
-        text = render(trial, page, options["verbose"])
-    terminal.deliver(text, options["output"])
+    redactor = None if options["no_redact"] else Redactor(identity)
+    result = cli_reports.Result(
+        lambda color: render(trial, Page(terminal.width(), color, redactor), options["verbose"]),
+        lambda: to_json(trial) if redactor is None else redact_json(to_json(trial), redactor),
+        lambda: _checks(trial, options["folders"], None if redactor is None else identity),
+    )
+    cli_reports.deliver(result, options["form"], options["reports"], options["output"], options["no_color"])
+
+
+def _checks(trial: Trial, folders: Sequence[str], identity: Identity | None) -> Checks:
+    import datetime
+
+    from . import __version__
+    from .api import list_rules
+    from .report.redact import redact_value
+    from .report.trial_checks import of_trial
+
+    checks = of_trial(trial, __version__, datetime.date.today().isoformat(), list_rules(folders))
+    return checks if identity is None else redact_value(checks, identity)

@@ -78,3 +78,20 @@ def write_text(path: str, text: str) -> None:
             scratch.unlink(missing_ok=True)
     except (OSError, RuntimeError, ValueError) as error:  # the last two: links in a circle, a path that is none
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def append_text(path: str, text: str) -> None:
+    """Add to a file the user named. Raises UsageError where it cannot be written."""
+    try:
+        with open(path, "ab") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def size_of(path: str) -> int:
+    """Bytes of a file, 0 where there is none."""
+    try:
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return 0

@@ -84,7 +84,9 @@ ALLOWED: dict[str, set[str]] = {
     "pins": {"errors", "files", "hub", "lock", "processes"},
     "api_pins": {"errors", "environment", "engine", "hub", "pins", "report", "api_hub"},
     "cli_pins": {"api_hub", "api_pins", "cli_hub", "report"},
+    "cli_reports": {"errors", "files", "report", "terminal"},
     "cli": {
+        "cli_reports",
         "errors",
         "environment",
         "host",
@@ -101,7 +103,7 @@ ALLOWED: dict[str, set[str]] = {
         "terminal",
         "processes",
     },
-    "cli_try": {"errors", "hub", "report", "smoke", "api", "api_hub", "api_try", "terminal"},
+    "cli_try": {"cli_reports", "errors", "hub", "report", "smoke", "api", "api_hub", "api_try", "terminal"},
     "cli_hub": {"errors", "address", "environment", "host", "engine", "hub", "report", "api", "api_hub", "terminal"},
     "__main__": {"cli"},
     "__init__": {"api", "api_try", "api_diagnose", "diagnosis", "environment", "errors", "report", "smoke"},

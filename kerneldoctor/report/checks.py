@@ -1,6 +1,7 @@
 """The checks of a run as one list, from which every format for CI and for pasting is rendered.
 
-Made from a Report or a Trial; other commands make their own. It counts and sorts; it lays out and judges nothing.
+Here they are made from a Report; trial_checks makes them from a Trial, other commands make their own. It counts and
+sorts; it lays out and judges nothing.
 """
 
 from __future__ import annotations
@@ -9,15 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from ..engine.model import SEVERITIES, Advice, Finding, Rule, Severity
-from ..smoke.trial import CaseReport, Note, Run, Trial
+from ..environment import NOT_LOOKED
 from ..values import dataclass
 from .doubt import missing_text, reason
 from .explain import blanks, rule_page
 from .facts import all_facts
 from .machine import machine_lines
 from .model import FailOn, Ignore, Report, exit_code
-from .text import plural, value_text
-from .trial import case_texts, subject_lines, where
+from .text import fact_text, value_text
 from .verdict import counts_line, headline, knowledge_line
 
 Status = Literal["passed", "failed", "undetermined", "skipped", "ignored"]
@@ -43,6 +43,8 @@ class Check:
     seconds: float = 0.0
     decisive: bool = True  # the exit code rests on it: failed ones make it 1, undetermined ones 3
     seen: tuple[tuple[str, str], ...] = ()  # facts that decided it, with their values
+    name: str = ""  # short, and the same whatever the answer; the id alone is one too
+    tabled: bool = False  # a page for people has it in its headline or in a table already
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +125,19 @@ def code_of(checks: Iterable[Check]) -> int:
     return 1 if "failed" in decisive else 3 if "undetermined" in decisive else 0
 
 
-# --- A scan -----------------------------------------------------------------------------------------------------------
-
-
-def of_report(report: Report, fail_on: FailOn = "error", rules: Iterable[Rule] = ()) -> Checks:
-    """The checks of a scan: one a finding and a decided rule. `rules` gives SARIF their pages."""
+def of_report(
+    report: Report, fail_on: FailOn = "error", rules: Iterable[Rule] = (), sections: tuple[Section, ...] = ()
+) -> Checks:
+    """The checks of a scan: one a finding and a rule. `rules` gives SARIF their pages, `sections` come with a page."""
     summary = report.summary
     failing = () if fail_on == "never" else SEVERITIES[: SEVERITIES.index(fail_on) + 1]
     checks = (
         *(_finding(finding, report, failing) for finding in report.findings),
         *(_blind(fact, report, fail_on) for fact in summary.required_unknown),
         *(_open(rule, report) for rule in report.undetermined),
-        *(Check(rule, "scan", report.titles.get(rule, rule), "passed", rule=rule) for rule in report.fine),
+        *(_fine(rule, report) for rule in report.fine),
     )
-    facts = tuple(all_facts(report.environment))
+    facts = tuple(row for row in all_facts(report.environment) if row[1] != fact_text(NOT_LOOKED))
     found = summary.error + summary.warning + summary.info
     return Checks(
         title="kerneldoctor scan",
@@ -148,13 +149,22 @@ def of_report(report: Report, fail_on: FailOn = "error", rules: Iterable[Rule] =
         counts=Counts(found, summary.fine, summary.not_determined, summary.ignored),
         facts=tuple(machine_lines(report.environment)),
         notes=tuple(_unheld(report)),
-        sections=(Section("Every fact", head=("fact", "value", "source"), rows=facts, folded=True),),
-        rules=tuple(map(rule_text, rules)),
+        sections=(
+            *sections,
+            Section("Every fact that was looked at", head=("fact", "value", "source"), rows=facts, folded=True),
+        ),
+        rules=rule_texts(rules, checks),
         foot=(counts_line(report), knowledge_line(report)),
     )
 
 
-def rule_text(rule: Rule) -> RuleText:
+def rule_texts(rules: Iterable[Rule], checks: Iterable[Check]) -> tuple[RuleText, ...]:
+    """Of the rules that the checks are instances of, what SARIF tells."""
+    told = {check.rule for check in checks if check.status != "passed"}
+    return tuple(_rule_text(rule) for rule in rules if rule.id in told)
+
+
+def _rule_text(rule: Rule) -> RuleText:
     """A rule without the facts of any machine."""
     url = next((evidence.url for evidence in rule.evidence), "")
     return RuleText(
@@ -179,6 +189,7 @@ def _finding(finding: Finding, report: Report, failing: tuple[Severity, ...]) ->
         url=next(iter(finding.references), ""),
         decisive=status == "failed" and finding.severity in failing,
         seen=tuple((used.fact, value_text(used.value)) for used in finding.facts),
+        name=finding.name.replace("-", " "),
     )
 
 
@@ -196,7 +207,9 @@ def steps(advice: Advice) -> Iterator[tuple[str, str]]:
     """A remedy as words and commands: to do it, to check it, to take it back."""
     doubt = "" if advice.certain else " (if it applies here)"
     effect = "" if advice.effect == "safe" else f" ({advice.effect})"
-    yield f"{advice.title}{doubt}{effect}" + (f". {advice.note}" if advice.note else ""), advice.command
+    yield f"{advice.title}{doubt}{effect}", advice.command
+    if advice.note:
+        yield advice.note, ""
     if advice.snippet:
         yield "In the code", advice.snippet
     if advice.pin and advice.pin not in advice.command + advice.snippet:
@@ -216,7 +229,12 @@ def _blind(fact: str, report: Report, fail_on: FailOn) -> Check:
 def _open(rule: str, report: Report) -> Check:
     needs = "; ".join(missing_text(report, report.undetermined[rule]))
     title = report.titles.get(rule, rule)
-    return Check(rule, "scan", title, "undetermined", "info", f"Needs {needs}", rule=rule, decisive=False)
+    return Check(rule, "scan", title, "undetermined", "info", f"Needs {needs}", rule=rule, decisive=False, name=title)
+
+
+def _fine(rule: str, report: Report) -> Check:
+    title = report.titles.get(rule, rule)
+    return Check(rule, "scan", title, "passed", "info", rule=rule, decisive=False, name=title)
 
 
 def _unheld(report: Report) -> Iterator[str]:
@@ -225,86 +243,3 @@ def _unheld(report: Report) -> Iterator[str]:
     for use in report.ignores:
         if use.state != "used":
             yield f"The ignore entry for {use.ignore.rule} ({use.ignore.reason}) {words[use.state]}"
-
-
-# --- A trial ----------------------------------------------------------------------------------------------------------
-
-
-def of_trial(trial: Trial, version: str, date: str) -> Checks:
-    """The checks of a try: one a case, one a refusal, one a rule that speaks of it, and the verdict."""
-    subject = trial.subject
-    name = f"{subject.repo}@{subject.revision}" if subject.repo and subject.revision else subject.reference
-    checks = (_verdict(trial, name), *_parts(trial, name))
-    pin = tuple(trial.pin.forms().items()) if trial.pin is not None else ()
-    return Checks(
-        title=f"kerneldoctor try {name}",
-        headline=f"{name}: {trial.verdict.text}",
-        checks=checks,
-        exit_code=trial.exit_code,
-        date=date,
-        version=version,
-        counts=count(checks[1:]),
-        facts=(*subject_lines(trial), *(("ran on", where(run)) for run in trial.runs)),
-        notes=trial.notes,
-        sections=(
-            *((Section("Pin", code="\n".join(text for _, text in pin)),) if pin else ()),
-            *((Section("Next", paragraphs=trial.next_steps),) if trial.next_steps else ()),
-            *(_cases_section(run) for run in trial.runs if run.cases),
-        ),
-        foot=(f"kerneldoctor {version}",),
-    )
-
-
-def _verdict(trial: Trial, name: str) -> Check:
-    status: Status = "passed" if trial.exit_code == 0 else "undetermined" if trial.exit_code == 3 else "failed"
-    return Check(f"try:{name}", f"try {name}", "the verdict", status, "error", trial.verdict.text, kind="try-verdict")
-
-
-def _parts(trial: Trial, name: str) -> Iterator[Check]:
-    base, group = f"try:{name}", f"try {name}"
-    # What the verdict leaves open is no failure of the kernel, whatever a part says.
-    open_question = trial.verdict.undetermined
-    for refusal in trial.refusals:
-        status: Status = "undetermined" if open_question else "failed"
-        remedy = ((refusal.remedy, ""),) if refusal.remedy else ()
-        yield Check(
-            f"{base}/refused-{refusal.code}", group, f"refused: {refusal.code}", status, "error", refusal.why, remedy,
-            kind="try-refused",
-        )  # fmt: skip
-    for run in trial.runs:
-        several = f"@{run.device}" if len(trial.runs) > 1 else ""
-        if run.problem is not None:
-            status = "undetermined" if open_question else "failed"
-            yield Check(
-                f"{base}/load{several}", group, f"{run.problem.kind} in {run.problem.stage}", status, "error",
-                run.problem.message, kind="try-load", seconds=run.seconds,
-            )  # fmt: skip
-        yield from (_case(f"{base}/{{}}{several}", f"{group}{several}", case, trial) for case in run.cases)
-    yield from (_note(note, f"{base}/{note.rule}", group) for note in trial.findings)
-
-
-def _case(identity: str, group: str, report: CaseReport, trial: Trial) -> Check:
-    """A case. One that only the whole verdict judges (not run, not supported) decides nothing by itself."""
-    status: Status = "passed" if report.outcome == "passed" else "failed" if report.failed else "skipped"
-    return Check(
-        identity.format(report.case.id), group, report.case.id, status, "error",
-        " ".join(filter(None, (report.outcome if status != "passed" else "", report.detail))),
-        kind="try-case", seconds=report.seconds, decisive=status == "failed" and trial.exit_code == 1,
-        seen=tuple((key, value_text(value)) for key, value in report.case.params.items()),
-    )  # fmt: skip
-
-
-def _note(note: Note, identity: str, group: str) -> Check:
-    """A rule about this build. The measurement decides: what it contradicts is not held against the kernel."""
-    status: Status = {"agrees": "failed", "disagrees": "skipped", "open": "undetermined"}[note.standing]  # type: ignore[assignment]
-    remedies = tuple((str(advice.get("title", "")), str(advice.get("command", ""))) for advice in note.remedies)
-    severity: Severity = next((known for known in SEVERITIES if known == note.severity), "warning")
-    return Check(
-        identity, group, note.title, status, severity, note.text, remedies, rule=note.rule, decisive=False,
-    )  # fmt: skip
-
-
-def _cases_section(run: Run) -> Section:
-    rows = tuple(case_texts(case) for case in run.cases)
-    title = f"{plural(len(rows), 'case')} on {run.device}"
-    return Section(title, head=("case", "outcome", "time", "inputs", "detail"), rows=rows, folded=len(rows) > 12)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from ..diagnosis.answer import Answer, Diagnosis, Refuted
 from ..diagnosis.asking import Ask
 from ..engine.model import Advice, Severity
 from .layout import Page
+from .markup import code, fenced, inline
 from .text import listing, plural
 from .understood import understood
 
@@ -145,7 +145,7 @@ def markdown(diagnosis: Diagnosis, version: str) -> str:
     parts = [*_reply(diagnosis), *_reply_ask(diagnosis), *_reply_others(diagnosis)]
     known = "; ".join(f"{label} {text}" for label, text in understood(diagnosis) if label != "read from")
     parts.append(
-        f"<sub>Read from your report: {_inline(known) or 'nothing about a machine'}. kerneldoctor {version}</sub>"
+        f"<sub>Read from your report: {inline(known) or 'nothing about a machine'}. kerneldoctor {version}</sub>"
     )
     return "\n\n".join(parts) + "\n"
 
@@ -157,17 +157,17 @@ def _reply(diagnosis: Diagnosis) -> Iterable[str]:
     best = diagnosis.answers[0]
     finding = best.finding
     sure = "A known fault" if finding.certainty == "confirmed" else "This may be a known fault"
-    yield f"{sure}: **{_inline(finding.title)}** (`{finding.rule}`). {_inline(finding.diagnosis)}"
+    yield f"{sure}: **{inline(finding.title)}** (`{finding.rule}`). {inline(finding.diagnosis)}"
     if best.lines:
-        yield "\n".join(f"> line {shown.number}: {_code(_one_line(shown.text, 200))}" for shown in best.lines[:4])
+        yield "\n".join(f"> line {shown.number}: {code(_one_line(shown.text, 200))}" for shown in best.lines[:4])
     for number, advice in enumerate(finding.remedies[:_REMEDIES]):
         lead = "What to do" if number == 0 else "Or"
         doubt = "" if advice.certain else " (if it applies to you)"
-        note = f" {_inline(advice.note)}" if advice.note else ""
-        yield f"{lead}: {_inline(advice.title)}{doubt}.{note}"
+        note = f" {inline(advice.note)}" if advice.note else ""
+        yield f"{lead}: {inline(advice.title)}{doubt}.{note}"
         for text, language in ((advice.command, "sh"), (advice.snippet, "python")):
             if text:
-                yield _fenced(text, language)
+                yield fenced(text, language)
     if finding.references:
         yield "See " + ", ".join(finding.references[:3])
 
@@ -175,31 +175,15 @@ def _reply(diagnosis: Diagnosis) -> Iterable[str]:
 def _reply_ask(diagnosis: Diagnosis) -> Iterable[str]:
     if diagnosis.ask is not None:
         lead = "To be sure, please" if diagnosis.answers else "Please"
-        yield f"{lead} post the output of this command ({_inline(diagnosis.ask.what)}):"
-        yield _fenced(diagnosis.ask.command, "sh")
+        yield f"{lead} post the output of this command ({inline(diagnosis.ask.what)}):"
+        yield fenced(diagnosis.ask.command, "sh")
 
 
 def _reply_others(diagnosis: Diagnosis) -> Iterable[str]:
     others = [a for a in diagnosis.answers[1 : 1 + _OTHERS] if a.finding.certainty == "confirmed"]
     if others:
         yield "I also noticed:"
-        yield "\n".join(f"- {_inline(a.finding.title)} (`{a.finding.rule}`)" for a in others)
+        yield "\n".join(f"- {inline(a.finding.title)} (`{a.finding.rule}`)" for a in others)
     doubts = list(_contradictions(diagnosis))
     if doubts:
-        yield "\n".join(f"- {_inline(text)}" for text in doubts[:3])
-
-
-def _inline(text: str) -> str:
-    """Text that Markdown shows as it is and that pings nobody."""
-    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(text.split())).replace("@", "@\N{ZERO WIDTH SPACE}")
-
-
-def _code(text: str) -> str:
-    ticks = "`" * (max(map(len, re.findall(r"`+", text)), default=0) + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{ticks}{pad}{text}{pad}{ticks}"
-
-
-def _fenced(text: str, language: str) -> str:
-    ticks = "`" * max(3, max(map(len, re.findall(r"`+", text)), default=0) + 1)
-    return f"{ticks}{language}\n{text}\n{ticks}"
+        yield "\n".join(f"- {inline(text)}" for text in doubts[:3])

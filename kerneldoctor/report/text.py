@@ -54,6 +54,16 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def code_spans(text: str) -> list[str]:
+    """The text cut at its `code`: by turns plain and code, plain first."""
+    return re.split(r"`([^`]+)`", text)
+
+
+def web_address(text: str) -> str:
+    """The text where it is an address of the web that may stand in a link, else ""."""
+    return text if re.fullmatch(r"https?://[A-Za-z0-9][\w./?#&=%:~+,;@!()*-]*", text, re.ASCII) else ""
+
+
 def gib(count: int) -> str:
     """Bytes in GiB, "80 GiB"; below 10 with one decimal."""
     size = count / 2**30
