@@ -25,9 +25,10 @@ from ..engine.symptoms import STRENGTHS, Hit, Symptoms
 from ..engine.testimony import add_told, add_told_of, infer, told
 from ..environment import Environment, Fact
 from ..intake.model import Contradiction, Pasted
+from ..intake.saved import without_captures
 from ..intake.text import clean, to_bytes
 from ..values import dataclass
-from .asking import Ask, ask_for
+from .asking import REPLAY, Ask, ask_for
 
 Basis = Literal["text and facts", "text", "facts"]
 _LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
@@ -120,7 +121,8 @@ def diagnose_text(text: str | bytes, name: str = "", known: Knowledge | None = N
     """Read one pasted report and say what it is. Never raises for a text."""
     known = known or knowledge()
     pasted = intake.read(text, name)
-    lines = [clean(line) for line in to_bytes(text).decode("utf-8", "replace").split("\n")]
+    told = without_captures(to_bytes(text)).decode("utf-8", "replace")
+    lines = [clean(line) for line in told.split("\n")]
     return _answer(pasted, known.symptoms.search(lines), known)
 
 
@@ -147,8 +149,14 @@ def _answer(pasted: Pasted, hits: tuple[Hit, ...], known: Knowledge) -> Diagnosi
         machines=pasted.machines,
         has_error=bool(pasted.error_text) or bool(hits),
         truncated=pasted.truncated,
-        ask=ordered[0].ask if ordered else ask_for((), case),
+        ask=_ask(pasted, ordered, case),
     )
+
+
+def _ask(pasted: Pasted, answers: tuple[Answer, ...], case: Case) -> Ask | None:
+    if "kerneldoctor capture" in pasted.kinds and not (answers and answers[0].ask is None):
+        return REPLAY
+    return answers[0].ask if answers else ask_for((), case)
 
 
 def _weigh(case: Case, hits: Iterable[Hit], rules: Iterable[Rule], errors: str) -> tuple[list[Answer], list[Refuted]]:

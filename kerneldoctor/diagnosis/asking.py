@@ -18,6 +18,9 @@ class Ask:
 
 
 _SCAN = ("everything that is missing, in one go", "kerneldoctor scan --format json")
+REPLAY = Ask(
+    "what the recorded machine says: save the capture to a file", "kerneldoctor scan --replay capture.json", ()
+)
 _LISTING = ("the installed versions", "python -m pip list")
 # By the head of a fact path: what to call it, and the command that shows it.
 _SOURCES: dict[str, tuple[str, str]] = {

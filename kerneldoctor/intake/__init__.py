@@ -6,7 +6,24 @@ unknown; values that exclude each other are handed over as contradictions.
 
 from __future__ import annotations
 
-from . import binaries, faults, hub, keyvalues, listings, machines, prose, readers, runs, saved, shell, smi, workload
+from . import (
+    binaries,
+    faults,
+    gpu_tables,
+    hub,
+    keyvalues,
+    listings,
+    lockfiles,
+    machines,
+    printed,
+    prose,
+    readers,
+    runs,
+    saved,
+    shell,
+    smi,
+    workload,
+)
 from .assemble import choose, complete, environment
 from .model import Block, Build, Contradiction, Pasted, Sighting, Source
 from .notebook import Notebook
@@ -23,7 +40,7 @@ MAX_BYTES = 256 * 1024 * 1024  # of a text that are read
 _RECOGNISERS: tuple[Recogniser, ...] = (
     machines.RECOGNISER,
     Recogniser("unsloth", ("cuda toolkit",), readers.unsloth, exclusive=True),
-    shell.PRINTED,
+    printed.RECOGNISER,
     runs.ARCHS,
     runs.KERNELS_WORDS,
     hub.RECOGNISER,
@@ -33,10 +50,14 @@ _RECOGNISERS: tuple[Recogniser, ...] = (
     runs.LIBRARY,
     binaries.RECOGNISER,
     shell.RECOGNISER,
-    shell.BANNER,
+    printed.BANNER,
+    gpu_tables.LSPCI,
+    gpu_tables.HEADER,
     smi.RECOGNISER,
     smi.BARE,
+    lockfiles.RECOGNISER,
     listings.RECOGNISER,
+    keyvalues.HEADING,
     keyvalues.RECOGNISER,
     prose.RECOGNISER,
 )
@@ -47,7 +68,7 @@ def read(text: str | bytes, name: str = "") -> Pasted:
 
     `name` is only carried along, to tell texts apart in a batch.
     """
-    data = to_bytes(text)
+    data = saved.without_captures(to_bytes(text))
     source, notebook, hot = Text(data[:MAX_BYTES]), Notebook(), faults.Hot(len(data))
     scan(source, (faults.recogniser(hot), *_RECOGNISERS), notebook)
     listings.close_open(notebook)

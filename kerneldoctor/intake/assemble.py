@@ -61,7 +61,16 @@ def choose(sightings: Iterable[Sighting], others: Iterable[Sighting] = ()) -> Ch
         against = [s for s in group if not agree(path, best.value, s.value)]
         if against:
             contradictions.append(Contradiction(path, (best, *_distinct(against)), _reason(best, against)))
-    return Choice(taken, [*contradictions, *_between(taken, others)])
+    return Choice(taken, [*contradictions, *_torch_twice(taken), *_between(taken, others)])
+
+
+def _torch_twice(taken: Mapping[str, Sighting]) -> Iterable[Contradiction]:
+    """torch as torch says it, and as a list of packages has it: two environments where they differ."""
+    own, listed = taken.get("torch.version"), taken.get("packages.torch.version")
+    if own is None or listed is None or agree("torch.version", own.value, listed.value):
+        return
+    reason = f"the text may be of two environments: the {own.kind} (line {own.line_number}) was taken"
+    yield Contradiction("torch.version", (own, listed), reason)
 
 
 _TOLD_APART_BY = ("torch.version", "driver.version", "python.version", "gpus.0.name")

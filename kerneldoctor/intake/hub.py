@@ -188,14 +188,15 @@ def _wanted(name: str, line: Line, notebook: Notebook) -> None:
 def info(line: Line, notebook: Notebook) -> bool:
     """A line of `kernels info` ("Repository: …", "Revision: …", "Backends: …")."""
     key, colon, value = line.text.partition(": ")
-    key, value = key.strip().lower(), value.strip()
+    key, value = key.strip().strip('"').replace("_", " ").lower(), value.strip().rstrip(",").strip('"')
+    key = _JSON_KEYS.get(key, key)
     began = notebook.context.get("kernels_info", -99)
     if key == "repository" and "/" in value and " " not in value and colon:
         notebook.context["kernels_info"] = line.number
         notebook.saw("kernels info")
         _add("repo", value, line, notebook, Source.DUMP)
         return True
-    if not colon or not 0 < line.number - began < 12 or value == "-":
+    if not colon or not 0 < line.number - began < 12 or value in ("-", "null", "[]", "["):
         return False
     if key == "revision":
         _add("revision", value, line, notebook, Source.DUMP)
@@ -204,11 +205,16 @@ def info(line: Line, notebook: Notebook) -> bool:
     elif key == "minimum kernels version":
         _add("minver", value, line, notebook, Source.DUMP)
     elif key == "python dependencies":
-        _add("python_depends", tuple(part.strip() for part in value.split(",")), line, notebook, Source.DUMP)
+        names = [part.strip(' []"') for part in value.split(",")]
+        _add("python_depends", tuple(filter(None, names)), line, notebook, Source.DUMP)
     else:
         return False
     return True
 
+
+_JSON_KEYS = {
+    "repo id": "repository", "kernels minver": "minimum kernels version", "python depends": "python dependencies",
+}  # fmt: skip
 
 CUES = ("kernels-community", "get_kernel", "has_kernel", "load_kernel", "layerrepository", "funcrepository",
         "models--", "kernels--",
@@ -218,4 +224,18 @@ CUES = ("kernels-community", "get_kernel", "has_kernel", "load_kernel", "layerre
         "trusted publisher", "/kernels/", "redhatai/",
         "-gnu.so", "✅", "does not have")  # fmt: skip
 RECOGNISER = Recogniser("hub kernels", CUES, read, exclusive=True)
-INFO = Recogniser("kernels info", ("repository:", "revision:", "version:", "dependencies:"), info)
+INFO = Recogniser(
+    "kernels info",
+    (
+        "repository:",
+        "revision:",
+        "version:",
+        "dependencies:",
+        '"repo_id"',
+        '"revision"',
+        '"version"',
+        '"kernels_minver"',
+        '"python_depends"',
+    ),
+    info,
+)

@@ -74,6 +74,40 @@ def read(line: Line, notebook: Notebook) -> bool:
     return _entry(found[1], found[2], line, notebook)
 
 
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.{2,80}?)[\s:#]{0,8}$|\s{0,3}\*\*([^*]{2,80}?):?\*\*:?\s*$")
+_ASKING = re.compile(
+    r"\b(?:what|which|is|are|you|your|using|the|of|do|does|use|installed|running|on|in|output|please)\b|[?`]",
+    re.IGNORECASE,
+)
+_EMPTY_LINES = 3  # between a heading and what was filled in below it
+
+
+def heading(line: Line, notebook: Notebook) -> bool:
+    """A heading of an issue form, "### PyTorch version": what was filled in stands below it."""
+    found = _HEADING.match(line.text)
+    if found is None:
+        return False
+    key = " ".join(_ASKING.sub(" ", normalise(found[1] or found[2])).split()).removeprefix("version ").strip()
+    key = next((k for k in (key, f"{key} version") if k in KEYS or _package_key(k)), "")
+    if not key:
+        return False
+    notebook.context["heading"] = (line.number, key)
+    notebook.block = _below
+    return True
+
+
+def _below(line: Line, notebook: Notebook) -> bool:
+    number, key = notebook.context["heading"]
+    text = line.text.strip()
+    if (not text or text.startswith("```")) and line.number - number <= _EMPTY_LINES:
+        return True
+    notebook.block = None
+    return len(text) <= _ANSWER and not _LINE.match(text) and _entry(key, text, line, notebook)
+
+
+_ANSWER = 120  # characters that what was filled in has at most
+
+
 def normalise(key: str) -> str:
     """A key in lower case without markup; "**PyTorch  version**" is "pytorch version"."""
     return " ".join(key.replace("`", "").replace("*", "").split()).strip(" -:=.'\"").lower()
@@ -162,3 +196,4 @@ def _answer(line: Line, notebook: Notebook) -> bool:
 
 
 RECOGNISER = Recogniser("key value", CUES, read)
+HEADING = Recogniser("headings", ("#", "**"), heading)

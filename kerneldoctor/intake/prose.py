@@ -186,8 +186,8 @@ def _cudas(clause: str) -> Iterator[Item]:
     for m in _CUDA.finditer(clause):
         around = clause[max(0, m.start() - 25) : m.end() + 25].lower()
         path = "cuda"
-        if "toolkit" in m[0].lower() or "nvcc" in around:
-            path = "toolkit.nvcc_version"
+        if "toolkit" in m[0].lower() or "nvcc" in around or clause[: m.start()].endswith(("/", "\\")):
+            path = "toolkit.nvcc_version"  # "/usr/local/cuda-12.4", "nvidia/cuda:12.4.1-devel-ubuntu22.04"
         elif "driver" in around or "smi" in around:
             path = "driver.cuda"
         elif re.search(r"torch\s?(?:built|compiled)?\s?(?:with|for|\+)?\s?$", clause[: m.start()].lower()):

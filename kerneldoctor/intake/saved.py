@@ -31,6 +31,29 @@ def find(data: bytes) -> tuple[Environment | None, int, str]:
     return None, 0, ""
 
 
+def without_captures(data: bytes) -> bytes:
+    """The text with every capture in it left empty, line for line: it holds the files of a machine, not a report."""
+    at = data.find(_CAPTURE.encode())
+    while at >= 0:
+        start = max(data.rfind(b"{", max(0, at - 4096), at), 0)
+        end = _end(data, start)
+        kept = _CAPTURE.encode() + b'"' + b"\n" * data.count(b"\n", start, end)
+        data = data[:start] + kept + data[end:]
+        at = data.find(_CAPTURE.encode(), start + len(kept))
+    return data
+
+
+def _end(data: bytes, start: int) -> int:
+    """Where a JSON object ends; of one that was cut, where its fence or the text ends."""
+    text = data[start:].decode("utf-8", "surrogateescape")
+    try:
+        _document, end = json.JSONDecoder().raw_decode(text)
+        return start + len(text[:end].encode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        fence = data.find(b"\n```", start)
+        return fence if fence >= 0 else len(data)
+
+
 def _decode(data: bytes, at: int) -> tuple[Environment, int] | None:
     """The JSON object around an offset: one of the braces before it opens it."""
     start = at

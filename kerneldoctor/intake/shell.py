@@ -6,12 +6,10 @@ import re
 from collections.abc import Callable
 
 from . import values
-from .entry import Entry
 from .labels import torch_facts
 from .model import Source
 from .names import distribution, normalise
 from .notebook import Notebook
-from .readers import READERS, package
 from .scan import Recogniser
 from .text import Line
 
@@ -43,21 +41,6 @@ _VARIABLE_PYTHON = re.compile(
 _NVCC = re.compile(r"Cuda compilation tools, release (\d{1,2}\.\d)")
 _BUILD_CUDA = re.compile(r"Build cuda_(\d{1,2}\.\d)\.r")
 _PTXAS = re.compile(r"ptxas: NVIDIA|ptxas info", re.IGNORECASE)
-_PROMPT = re.compile(r"^\s*(?:>>>|In \[\d{0,4}\]:|\.\.\.)\s?(.{1,300})$")
-_PRINT = re.compile(r"print\((.{3,300}?)\)\s*[\"';)]*\s*(?:#.*)?$")
-_EXPRESSION = re.compile(
-    r"[\"'\s]*(torch|flash_attn|transformers|kernels|triton|vllm|xformers|trl|peft|huggingface_hub|bitsandbytes"
-    r"|numpy|np|deepspeed|diffusers|accelerate|causal_conv1d|mamba_ssm|sys)\.(__version__|version\.cuda|version\.hip"
-    r"|cuda\.is_available\(\)|cuda\.get_device_name\(\d?\)|cuda\.get_device_capability\(\d?\)"
-    r"|compiled_with_cxx11_abi\(\)|_C\._GLIBCXX_USE_CXX11_ABI|cuda\.get_arch_list\(\)|version|__file__"
-    r"|utils\.cpp_extension\.CUDA_HOME)\s*$"
-)
-_READERS = {
-    "version.cuda": "torch_cuda", "version.hip": "torch_hip", "cuda.is_available()": "cuda_available",
-    "cuda.get_device_name": "gpu_names", "cuda.get_device_capability": "capability",
-    "compiled_with_cxx11_abi()": "cxx11_abi", "_C._GLIBCXX_USE_CXX11_ABI": "cxx11_abi",
-    "utils.cpp_extension.CUDA_HOME": "cuda_home",
-}  # fmt: skip
 
 
 def read(line: Line, notebook: Notebook) -> bool:
@@ -213,83 +196,9 @@ _SETTINGS: dict[str, Setting] = {
 }  # fmt: skip
 
 
-def printed(line: Line, notebook: Notebook) -> bool:
-    """Expressions that were shown, and the line below them that answers."""
-    waiting = notebook.context.pop("printing", None)
-    if waiting is not None and _answers(line, waiting, notebook):
-        return True
-    prompt = _PROMPT.match(line.text)
-    code = prompt[1] if prompt else line.text
-    asked = _PRINT.search(code)
-    expressions = _split(asked[1]) if asked else ([code.strip()] if prompt else [])
-    wanted = [_EXPRESSION.match(e.strip()) for e in expressions]
-    if any(wanted):
-        notebook.context["printing"] = (line.number, wanted)
-        notebook.block = _next_line
-    return False
-
-
-def _next_line(line: Line, notebook: Notebook) -> bool:
-    """The line below a printed expression, whatever it holds."""
-    notebook.block = None
-    waiting = notebook.context.pop("printing", None)
-    return waiting is not None and _answers(line, waiting, notebook)
-
-
-def _split(arguments: str) -> list[str]:
-    return re.split(r",\s*(?![^()]{0,80}\))", arguments)[:8]
-
-
-def _answers(line: Line, waiting: tuple[int, list[re.Match[str] | None]], notebook: Notebook) -> bool:
-    number, wanted = waiting
-    text = line.text.strip(" '\"")
-    if line.number - number > 2 or not text or _PROMPT.match(line.text) or text.startswith(("Traceback", "File ")):
-        return False
-    parts = [text] if len(wanted) == 1 else text.split()
-    done = False
-    for expression, part in zip(wanted, parts, strict=False):
-        if expression is not None:
-            done |= _printed_value(expression[1], expression[2], part, line, notebook)
-    if done:
-        notebook.saw("printed values")
-    return done
-
-
-def _printed_value(module: str, attribute: str, value: str, line: Line, notebook: Notebook) -> bool:
-    entry = Entry(value.strip("'\","), line, "printed", Source.PRINTED, notebook)
-    reader = _READERS.get(re.sub(r"\(\d?\)$", "", attribute)) or _READERS.get(attribute)
-    if module == "sys":
-        return attribute == "version" and READERS["python"](entry)
-    if attribute == "__version__":
-        if module == "torch":
-            return READERS["torch"](entry)
-        name = distribution("numpy" if module == "np" else module)
-        return name is not None and package(entry, name)
-    return reader is not None and READERS[reader](entry)
-
-
-def python_banner(line: Line, notebook: Notebook) -> bool:
-    """ "Python 3.12.3 (main, …) [GCC 13.2.0] on linux" and "Python 3.11.7" of --version."""
-    found = re.match(
-        r"\s*Python (\d\.\d{1,2}\.\d{1,2}\S{0,4})(?: (?:experimental )?(free-threading))?(?: \(|\s*$| \|)", line.text
-    )
-    if found is None:
-        return False
-    notebook.add("python.version", found[1], line, "printed", Source.PRINTED)
-    if found[2] or "free-threading" in line.low:
-        notebook.add("python.free_threaded", True, line, "printed", Source.PRINTED)
-    if " on linux" in line.low:
-        notebook.add("system.os", "linux", line, "printed", Source.PRINTED)
-    elif " on win32" in line.low:
-        notebook.add("system.os", "windows", line, "printed", Source.PRINTED)
-    return True
-
-
 CUES = (
     "installed", "satisfied", "==", ".whl", ".tar.gz", "install", "cuda compilation", "build cuda_", "hf_",
     "offline", "telemetry", "visible_devices", "cuda_home", "kernels_cache", "slurm", "world_size", "do_not_track",
     "hub_kernels",
 )  # fmt: skip
 RECOGNISER = Recogniser("shell", CUES, read)
-PRINTED = Recogniser("printed values", ("print(", ">>>", "in ["), printed)
-BANNER = Recogniser("python banner", ("python 2", "python 3"), python_banner)

@@ -19,7 +19,7 @@ _BARE_COLOUR = re.compile(rb"(?:\^\[|\xe2\x90\x9b|\\x1b|\\033|\\u001b)?\[(?:\d{1
 _ENTITIES = ((b"&lt;", b"<"), (b"&gt;", b">"), (b"&quot;", b'"'), (b"&#39;", b"'"), (b"&nbsp;", b" "), (b"&amp;", b"&"))
 _COLOURS = (b"[0m", b"[39m", b"[m")
 _STAMP = re.compile(
-    r"""(?:
+    r"""\A(?:
       \d{4}-\d\d-\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?:\ |\t|$)
     | \d{4}/\d\d/\d\d\ \d\d:\d\d:\d\d[ ]
     | (?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ [A-Z][a-z]{2}\ [\d\ ]\d\ [\d:]{8}(?:\ \d{4})?\ ?
