@@ -61,6 +61,8 @@ def try_kernel(
     what = What(reference, local, module)
     if sum(value is not None for value in (reference, local, module)) != 1:
         raise UsageError("name one thing to try: a reference, a folder (--local) or a package (--module)")
+    if verify and module is not None:
+        raise UsageError("--verify: an installed package carries no signature of its own; leave it out")
     host = RealHost()
     target = find_target(host, python)
     facts = environment or run_probes(host, target)
@@ -127,7 +129,8 @@ class _Attempt:
         package = self._package(reference)
         if package:
             self._notes.append(f"{reference} is the installed package {package} here, and no Hub kernel")
-            return _Ready(take_module(package, reference))
+            fetched = take_module(package, reference)
+            return (fetched.subject, [_unsigned(package)]) if self._verify else _Ready(fetched)
         answer = self._ask(reference, workload)
         repo = answer.candidates.listing.repo
         trust = repo in self._trust
@@ -300,9 +303,20 @@ class _Attempt:
             verdict=verdict,
             pin=find_pin(verdict, subject, runs, not self._cases.backward),
             findings=findings,
-            notes=tuple(dict.fromkeys((*self._notes, *(note for run in runs for note in run.notes)))),
+            notes=tuple(
+                dict.fromkeys((*self._notes, *self._left_out(runs, workload), *(n for run in runs for n in run.notes)))
+            ),
             next_steps=next_steps(subject, runs, findings, bool(self._cases.only)),
         )
+
+    def _left_out(self, runs: Sequence[Run], workload: Mapping[str, Any]) -> tuple[str, ...]:
+        """What the kernel exports beyond the cases of the quick set, so that a pass does not seem to cover it."""
+        from .smoke.verdict import untried
+
+        if self._cases.only or workload:
+            return ()  # then it was chosen what to try
+        names = dict.fromkeys(name for run in runs if run.cases for name in untried(run))
+        return (f"not tried: {', '.join(names)} (--cases full tries everything)",) if names else ()
 
     def _as_loaded(self, subject: Subject, runs: Sequence[Run]) -> Subject:
         """What the child says that it loaded, where the parent did not know, or expected something else."""
@@ -370,6 +384,12 @@ def list_contracts() -> tuple[Contract, ...]:
     from .smoke.contracts import contracts
 
     return contracts()
+
+
+def _unsigned(package: str) -> Refusal:
+    from .smoke.trial import Refusal
+
+    return Refusal("signature", f"the installed package {package} carries no signature", "leave out --verify")
 
 
 def _no_variant(why: str, remedy: str = "") -> Refusal:

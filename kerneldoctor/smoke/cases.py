@@ -36,8 +36,18 @@ def choose(exports: Iterable[str], selection: Selection, device: str) -> tuple[C
     if selection.only:
         pool = [(one, draft) for one, draft in pool if draft.id in selection.only]
     elif selection.set != "full":
-        pool = sorted((p for p in pool if p[1].quick is not None), key=lambda p: p[1].quick or 0)[:QUICK_LIMIT]
+        pool = _quick([(one, draft) for one, draft in pool if draft.quick is not None])
     return tuple(_case(one, draft, selection) for one, draft in pool)
+
+
+def _quick(pool: list[tuple[Contract, Draft]]) -> list[tuple[Contract, Draft]]:
+    """As many as are allowed: first one of each function or layer, then the rest, each by its order."""
+    pool = sorted(pool, key=lambda p: p[1].quick or 0)
+    first: dict[tuple[str, Json], str] = {}
+    for one, draft in pool:
+        first.setdefault((one.name, draft.params.get("function")), draft.id)
+    ranked = sorted(pool, key=lambda p: p[1].id not in first.values())[:QUICK_LIMIT]
+    return [p for p in pool if p in ranked]
 
 
 def read_workload(raw: dict[str, Json]) -> Workload:

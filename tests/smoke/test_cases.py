@@ -71,6 +71,15 @@ def test_a_kernel_without_packed_attention_gets_dense_cases_in_its_place() -> No
     assert len(cases) > 10
 
 
+def test_the_quick_set_has_one_case_of_each_function_before_a_second_one() -> None:
+    layers = ("LigerRMSNorm", "LigerLayerNorm", "LigerSwiGLUMLP", "LigerGEGLUMLP", "LigerCrossEntropyLoss")
+    more = ("RMSNorm", "LlamaRMSNorm", "liger_rotary_pos_emb", "apply_rotary", "LigerForCausalLMLoss", "Silu", "ReLU")
+    chosen = choose((*layers, *more), Selection("quick"), "cpu")
+    assert len(chosen) <= 16
+    kinds = {case.params.get("function", case.contract) for case in chosen}
+    assert kinds == {*layers, *more} - {"LigerForCausalLMLoss"} | {"fused_linear_cross_entropy"}
+
+
 def test_sizes_follow_the_device_and_ids_do_not() -> None:
     cpu, gpu = (choose(FLASH, Selection("quick"), device) for device in ("cpu", "cuda:1"))
     assert [case.id for case in cpu] == [case.id for case in gpu]

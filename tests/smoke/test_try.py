@@ -219,6 +219,26 @@ def test_unreadable_metadata_is_a_refusal(place: Place, described: bytes) -> Non
     assert refused(place, f"{REPO}@v1")[0] == "metadata"
 
 
+@pytest.mark.parametrize(
+    ("signature", "why"),
+    [
+        (None, "it is not signed"),
+        (b"{}", "its signature cannot be read (failed to load bundle: 2 validation errors for Bundle mediaType"),
+        (b"\x00" * 64, "its signature cannot be read (failed to load bundle: 1 validation error for Bundle Invalid"),
+    ],
+)
+def test_what_carries_no_readable_signature_is_refused_where_one_is_demanded(
+    place: Place, signature: bytes | None, why: str
+) -> None:
+    files = dict(repository(IMPORTED))
+    if signature is not None:
+        files[f"build/{VARIANT}/metadata.json.sigstore"] = signature
+    publish(place.hub, REPO, files, "v1")
+    code, said = refused(place, f"{REPO}@v1", "--verify")
+    assert code == "signature"
+    assert said.startswith(why)
+
+
 def test_a_missing_dependency_is_named_with_its_install(place: Place) -> None:
     publish(place.hub, REPO, repository(IMPORTED, metadata(IMPORTED, python_depends=["helion"])), "v1")
     assert refused(place, f"{REPO}@v1") == ("missing-dependency", "it needs helion, not installed")
