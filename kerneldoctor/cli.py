@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from . import __version__, cli_diagnose, cli_hub, cli_pins, cli_recommend, cli_reports, cli_try, terminal
+from . import __version__, cli_diagnose, cli_hub, cli_pins, cli_prefetch, cli_preflight, cli_recommend, cli_reports, cli_try, terminal
 from .errors import KerneldoctorError, UndeterminedError, UsageError
 
 if TYPE_CHECKING:
@@ -167,6 +167,8 @@ for _command in (cli_try.try_, cli_hub.variants, cli_hub.resolve, cli_hub.index,
 cli.add_command(cli_diagnose.diagnose)
 cli.add_command(cli_recommend.recommend)
 cli.add_command(cli_pins.pins)
+cli.add_command(cli_prefetch.prefetch)
+cli.add_command(cli_preflight.preflight)
 
 
 def _document(report: Report, kernels: Sequence[Answer | Unanswered]) -> dict[str, Any]:

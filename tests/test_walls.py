@@ -60,6 +60,23 @@ ALLOWED: dict[str, set[str]] = {
         "terminal",
     },  # fmt: skip
     "lock": {"errors", "environment", "engine", "files"},
+    # Sits on top: it asks the other commands' interfaces for what they know.
+    "preflight": {
+        "errors",
+        "address",
+        "environment",
+        "engine",
+        "hub",
+        "smoke",
+        "report",
+        "files",
+        "lock",
+        "api",
+        "api_hub",
+        "api_try",
+    },
+    "api_preflight": {"errors", "lock", "report", "preflight", "api"},
+    "cli_preflight": {"errors", "report", "preflight", "api", "api_preflight", "cli_reports", "terminal"},
     "diagnosis": {"errors", "environment", "engine", "intake", "files"},
     # Its parent side; for the child see below.
     "smoke": {"errors", "environment", "engine", "hub", "archs", "processes"},
@@ -73,6 +90,7 @@ ALLOWED: dict[str, set[str]] = {
         "diagnosis",
         "intake",
         "pins",
+        "prefetch",
         "recommendation",
         "lock",
     },
@@ -85,6 +103,9 @@ ALLOWED: dict[str, set[str]] = {
     "api_pins": {"errors", "environment", "engine", "hub", "pins", "report", "api_hub"},
     "cli_pins": {"api_hub", "api_pins", "cli_hub", "report"},
     "cli_reports": {"errors", "files", "report", "terminal"},
+    "prefetch": {"errors", "environment", "host", "probes", "engine", "hub", "processes", "smoke"},
+    "api_prefetch": {"errors", "environment", "engine", "hub", "lock", "prefetch", "report", "smoke", "api_hub"},
+    "cli_prefetch": {"api_hub", "api_prefetch", "cli_hub", "report", "terminal"},
     "cli": {
         "cli_reports",
         "errors",
@@ -97,6 +118,8 @@ ALLOWED: dict[str, set[str]] = {
         "api_hub",
         "cli_hub",
         "cli_pins",
+        "cli_prefetch",
+        "cli_preflight",
         "cli_try",
         "cli_recommend",
         "cli_diagnose",
@@ -113,6 +136,8 @@ HEAVY = {"torch", "transformers", "kernels", "flash_attn", "triton", "numpy"}
 # The room that runs somebody else's binary code lives in a process of its own and may import these.
 MAY_IMPORT_HEAVY = {
     "probes/deep_child.py",
+    "prefetch/offline_child.py",
+    "preflight/meeting_child.py",
     *(f"smoke/{name}.py" for name in ("attention", "bench", "fences", "loading", "numerics", "worker")),
 }
 HEAVY_FOLDERS = ("smoke/contracts/",)
