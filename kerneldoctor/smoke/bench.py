@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from . import fences, numerics
+from . import device_memory, fences, numerics
 from .contracts._calling import find, refuses
 from .contracts._contract import Contract, Draw, Unsupported
 from .protocol import Case, CaseOutcome, Compared, Result, TensorError
@@ -59,7 +59,8 @@ class Bench:
         self.forward_is_right: bool | None = None  # not compared yet
         self._announce, self._compared = announce, compared
         self._fenced: dict[str, fences.Fenced] = {}
-        self._fences: fences.Fences | None = None
+        self._fences: device_memory.Fences | None = None
+        self._sizes: list[int] = []
 
     @contextmanager
     def at(self, stage: str) -> Iterator[None]:
@@ -82,6 +83,7 @@ class Bench:
         leaves = self.leaves(inputs, wanted)
         outputs = self.forward({**inputs, **leaves})
         self.check_memory("forward")
+        self.check_behind("forward", outputs, lambda: self.forward({**inputs, **leaves}))
         self.judge({name: outputs[name] for name in outputs if name in reference}, reference, baselines)
         if self.contract.exact_repeat and not self.contract.changes:
             with self.at("repeat-forward"):
@@ -94,6 +96,7 @@ class Bench:
         self.refuse_declared()
         made = self.backward(outputs, leaves, grads)
         self.check_memory("backward")
+        self.check_behind("backward", made, lambda: self._backward_again(inputs, wanted, grads))
         self.judge(made, reference, baselines)
         if self.params.get("deterministic"):
             self.same_bits(made, self._backward_again(inputs, wanted, grads), "a second deterministic backward")
@@ -168,7 +171,7 @@ class Bench:
         width = max((t.element_size() for t in inputs.values() if t.is_floating_point()), default=4)
         sizes = sorted(t.numel() * width for name, t in reference.items() if name not in self.contract.changes)
         with self.at("fence-outputs"):
-            self._fences = fences.Fences(self.device, sizes)
+            self._sizes, self._fences = sizes, device_memory.Fences(self.device, sizes)
         self.notes.append(f"fences: {len(self._fenced)} inputs, {self._fences.holes} outputs")
 
     def leaves(self, inputs: Tensors, wanted: tuple[str, ...]) -> Tensors:
@@ -234,6 +237,24 @@ class Bench:
         ]
         if self._fences and (what := self._fences.damage()):
             damage.append(what)
+        if damage:
+            raise Wrong(f"the {after} wrote where it may not: {'; '.join(damage)}")
+
+    def check_behind(self, after: str, made: Tensors, again: Callable[[], Tensors]) -> None:
+        """Raises Wrong when a tensor that the kernel allocated was written beyond its end, within its block.
+
+        Something that lay in the block before would look the same, so it is done once more and every allocation noted.
+        """
+        if self._fences is None or not self._fences.behind(made):
+            return
+        self._fences = None  # what it holds would be found again
+        with self.at("fence-outputs"):
+            self._fences = device_memory.Fences(self.device, self._sizes)
+        with device_memory.recorded_allocations(self.device) as allocated:
+            made = again()
+        damage = [
+            f"{name}: {behind}" for name, behind in self._fences.behind(made).items() if behind.is_sure(allocated)
+        ]
         if damage:
             raise Wrong(f"the {after} wrote where it may not: {'; '.join(damage)}")
 

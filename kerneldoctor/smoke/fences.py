@@ -1,4 +1,4 @@
-"""Device memory that tells on a kernel: fenced inputs, poisoned outputs, and what a broken device looks like.
+"""Memory that tells on a kernel: fenced inputs, poisoned outputs, and what a broken device looks like.
 
 An input lies inside a larger buffer whose every byte is compared afterwards, so that a write before, behind or between
 its rows shows. It must not decide what an outcome is called. Child side.
@@ -7,7 +7,7 @@ its rows shows. It must not decide what an outcome is called. Child side.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 #: Elements before and behind an input; a multiple of 128 bytes in every dtype, so alignment is as in a fresh tensor.
 FENCE = 512
-_SMALL = 1 << 20  # the CUDA caching allocator serves up to this many bytes from its small pool
 
 
 class Fenced:
@@ -73,55 +72,11 @@ class _Place:
         return inner.transpose(1, 2) if self._swapped else inner
 
 
-class Fences:
-    """Poisoned holes with fences between them, for the outputs that a kernel allocates on a CUDA device by itself.
-
-    The caching allocator gives a freed block to the next request of its size, so an output of one of these sizes lands
-    in a hole: it starts as NaN, and a write beyond its end hits a fence. Where it lands elsewhere nothing is claimed.
-    """
-
-    def __init__(self, device: str, sizes: Sequence[int]) -> None:
-        import torch
-
-        self.holes = 0
-        self._fences: list[torch.Tensor] = []
-        if not device.startswith("cuda"):
-            return
-        torch.cuda.empty_cache()
-        _poison_free_memory(device)
-        holes = []
-        for size in sizes:
-            width = 64 << 10 if size <= _SMALL else _SMALL + 512  # a fence in the pool that its hole is in
-            self._fences.append(_filled(width, device))
-            holes.append(_filled(size, device))
-            self._fences.append(_filled(width, device))
-        self.holes = len(holes)
-
-    def damage(self) -> str:
-        """Which fence was written to, or ""."""
-        for number, fence in enumerate(self._fences):
-            if bool((fence != 0xFF).any()):
-                return f"memory {'behind' if number % 2 else 'before'} an output was written"
-        return ""
-
-
-def _filled(size: int, device: str) -> torch.Tensor:
-    import torch
-
-    return torch.full((max(size, 1),), 0xFF, dtype=torch.uint8, device=device)
-
-
-def _poison_free_memory(device: str) -> None:
-    """Fills some of what the allocator will hand out next with NaN, in both of its pools."""
-    blocks = [_filled(size, device) for size in (64 << 20, 16 << 20, _SMALL, _SMALL, 64 << 10, 64 << 10)]
-    del blocks
-
-
 @contextlib.contextmanager
 def poisoned_outputs(device: str) -> Iterator[None]:
     """On the CPU, what torch.empty returns inside starts as NaN.
 
-    On a CUDA device the allocator is used for that (Fences): the switch would change which operators run there.
+    On a CUDA device the allocator is used for that (device_memory): the switch would change which operators run.
     """
     import torch
 

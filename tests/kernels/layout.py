@@ -21,7 +21,7 @@ FAULTS = (
     "segfault", "abort-in-backward", "hang", "exit", "memory-hog", "prints-rubbish", "import-error", "import-segfault",
 )  # fmt: skip
 #: Every way in which the Triton kernel can be broken.
-TRITON_FAULTS = ("far-write", "endless")
+TRITON_FAULTS = ("far-write", "near-write", "endless")
 
 
 def attention(fault: str = "") -> Mapping[str, bytes]:

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 FAULT = ""
-_FAR, _ENDLESS = 1, 2  # what a faulty launch does
+_FAR, _ENDLESS, _NEAR = 1, 2, 3  # what a faulty launch does
 
 
 def flash_attn_func(
@@ -67,6 +67,8 @@ def _fault_of(q, causal, left):
         return _FAR
     if FAULT == "endless" and left >= 0:
         return _ENDLESS
+    if FAULT == "near-write" and q.numel() * q.element_size() % 512:
+        return _NEAR
     return 0
 
 
@@ -161,6 +163,8 @@ def _forward(
     tl.store(lse + tl.program_id(1) * seqlen_q + rows, base + tl.log(total), mask=rows < seqlen_q)
     if FAULT == 1:
         tl.store(out + far + dims, tl.zeros([WIDE], tl.float32).to(query.dtype))
+    if FAULT == 3:
+        tl.store(out + size + tl.arange(0, 1), tl.zeros([1], tl.float32).to(query.dtype))
     if FAULT == 2:
         stop = tl.load(flag, volatile=True)
         while stop == 0:

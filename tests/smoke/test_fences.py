@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kerneldoctor.smoke.fences import FENCE, Fenced, Fences, is_out_of_memory, poisoned_outputs  # noqa: E402
+from kerneldoctor.smoke.device_memory import Fences  # noqa: E402
+from kerneldoctor.smoke.fences import FENCE, Fenced, is_out_of_memory, poisoned_outputs  # noqa: E402
 
 pytestmark = pytest.mark.torch
 LAYOUTS = ("contiguous", "transposed", "spaced")

@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch")
 from kerneldoctor.smoke.bench import run_case  # noqa: E402
 from kerneldoctor.smoke.cases import choose  # noqa: E402
 from kerneldoctor.smoke.contracts import contract  # noqa: E402
-from kerneldoctor.smoke.fences import Fences, broken_for_good  # noqa: E402
+from kerneldoctor.smoke.device_memory import Fences, _Bytes, recorded_allocations  # noqa: E402
+from kerneldoctor.smoke.fences import broken_for_good  # noqa: E402
 from kerneldoctor.smoke.protocol import Selection  # noqa: E402
 
 pytestmark = [
@@ -23,18 +24,6 @@ pytestmark = [
 DEVICE = "cuda:0"
 # One from the small pool of the caching allocator, odd and even, and one from the large pool.
 SIZES = (1000, 64 << 10, 3 << 20)
-
-
-class _Bytes:
-    """Device memory by its address, as a kernel sees it: torch itself refuses to look beyond a storage."""
-
-    def __init__(self, address: int, count: int) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": (count,),
-            "typestr": "|u1",
-            "data": (address, False),
-            "version": 3,
-        }
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -48,6 +37,35 @@ def test_an_output_of_a_known_size_starts_as_nan_and_is_fenced(size: int) -> Non
     beyond = -(-size // 512) * 512
     torch.as_tensor(_Bytes(out.data_ptr() + beyond, 2), device=DEVICE).zero_()
     assert fences.damage() == "memory behind an output was written"
+
+
+def allocate(size: int) -> torch.Tensor:
+    return torch.empty(size, dtype=torch.uint8, device=DEVICE)
+
+
+def test_a_write_just_behind_an_output_is_seen_to_the_byte() -> None:
+    fences = Fences(DEVICE, [1000, 2 << 20, (3 << 20) + 8])
+    with recorded_allocations(DEVICE) as allocated:
+        outs = {str(size): allocate(size).zero_() for size in (1000, 2 << 20, (3 << 20) + 8)}
+    assert fences.behind(outs) == {}
+    torch.as_tensor(_Bytes(outs["1000"].data_ptr() + 1000, 3), device=DEVICE).zero_()
+    torch.as_tensor(_Bytes(outs[str((3 << 20) + 8)].data_ptr() + (3 << 20) + 8 + 7, 1), device=DEVICE).zero_()
+    assert fences.damage() == ""
+    found = fences.behind(outs)
+    assert {name: behind.last for name, behind in found.items()} == {"1000": 3, str((3 << 20) + 8): 8}
+    assert all(behind.is_sure(allocated) for behind in found.values())
+
+
+def test_what_lay_in_the_block_before_the_output_is_no_write_behind_it() -> None:
+    fences = Fences(DEVICE, [1000])
+    with recorded_allocations(DEVICE) as allocated:
+        before = allocate(1010).zero_()
+        place = before.data_ptr()
+        del before
+        out = allocate(1000)
+    assert out.data_ptr() == place
+    (behind,) = fences.behind({"out": out}).values()
+    assert not behind.is_sure(allocated)
 
 
 def test_several_outputs_each_have_their_own_fence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,6 +181,38 @@ def test_a_signal_to_us_ends_the_children_and_then_us(number: int, plan: str, tm
     assert us.returncode == -number
     assert left_processes(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a process can ask to die with its parent")
+def test_a_worker_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    """The real worker, while it hangs in native code in somebody's torch: a context of its own would stay with it."""
+    torch = tmp_path / "site" / "torch"
+    torch.mkdir(parents=True)
+    (torch / "__init__.py").write_text("import ctypes\nprint('hanging', flush=True)\nctypes.PyDLL(None).sleep(1000)\n")
+    script = (
+        "import os; from dataclasses import replace; from tests.smoke.scripted import plan_order\n"
+        "from kerneldoctor.smoke.runner import WORKER, Limits, run_cases\n"
+        f"order = replace(plan_order({{}}), worker=WORKER, environ={{'PYTHONPATH': {str(torch.parent)!r}}})\n"
+        "def seen(p): print(p.stage, flush=True)\n"
+        "run_cases(order, Limits(case=100, load=100), seen)\n"
+    )
+    us = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=Path(kerneldoctor.__file__).parents[1], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert us.stdout is not None
+    while us.stdout.readline().strip() != "import-torch":
+        assert us.poll() is None
+    (worker,) = left_processes(tmp_path)
+    assert "worker.py" in worker
+    us.kill()
+    us.communicate(timeout=10)
+    end = time.monotonic() + 5
+    while left_processes(tmp_path) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert left_processes(tmp_path) == []
+    for folder in tmp_path.glob("kerneldoctor-*"):  # nobody was left to remove it
+        shutil.rmtree(folder)
 
 
 def test_the_exit_codes_of_the_protocol_are_told_apart() -> None:

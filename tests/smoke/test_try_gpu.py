@@ -6,6 +6,7 @@ Needs an NVIDIA GPU, torch for CUDA, triton and kernels; run it there with `pyte
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,13 +80,28 @@ def test_an_illegal_address_is_named_and_the_other_cases_are_judged(place: Place
     assert {case["outcome"] for case in found["cases"] if case not in bad} <= {"passed", "unsupported"}
 
 
+def test_a_write_of_one_element_behind_its_own_output_is_named(place: Place) -> None:
+    offer(place, "near-write")
+    found = place.attempt(f"{REPO}@v1")
+    assert found["verdict"]["kind"] == "failed"
+    wrong = of_kind(found, "wrong")
+    assert wrong
+    assert all("out: memory behind its end was written, up to byte 2 beyond" in case["detail"] for case in wrong)
+    assert {case["outcome"] for case in found["cases"] if case not in wrong} <= {"passed", "unsupported"}
+
+
 def test_a_kernel_without_end_is_ended_and_the_other_cases_are_judged(place: Place) -> None:
     offer(place, "endless")
-    found = place.attempt(f"{REPO}@v1", "--timeout", "40")
-    hung = of_kind(found, "hung")
-    assert hung
-    assert all(case["params"]["window"] for case in hung)
-    assert {case["outcome"] for case in found["cases"]} <= {"hung", "passed", "unsupported"}
+    asked = ("dense-mha-bf16-d64", "dense-gqa-window-causal-bf16-d128", "varlen-mha-bf16-d64")
+    began = time.monotonic()
+    # Triton compiles within this time; where the cases before this one ran, it has done so already.
+    found = place.attempt(f"{REPO}@v1", "--timeout", "15", *(part for case in asked for part in ("--case", case)))
+    assert {case["id"]: case["outcome"] for case in found["cases"]} == {
+        "dense-mha-bf16-d64": "passed",
+        "dense-gqa-window-causal-bf16-d128": "hung",
+        "varlen-mha-bf16-d64": "passed",
+    }
+    assert time.monotonic() - began < 90
 
 
 def test_a_build_without_code_for_this_gpu_is_refused(place: Place) -> None:
