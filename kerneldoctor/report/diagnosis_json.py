@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The published form."""
+    """The published form, see diagnosis_schema.json."""
     return {
         "schema": SCHEMA,
         "file": diagnosis.name,

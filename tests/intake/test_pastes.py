@@ -46,7 +46,7 @@ CSV = """$ nvidia-smi --query-gpu=driver_version,name,compute_cap --format=csv
 driver_version, name, compute_cap
 575.57.08, NVIDIA GeForce RTX 5090, 12.0
 """
-PRINTS = """python -c "import torch;print(torch.__version__);print(torch.version.cuda);print(torch.cuda.get_device_name())"
+PRINTS = """import torch; print(torch.__version__); print(torch.version.cuda); print(torch.cuda.get_device_name(0))
 2.8.0
 12.6
 NVIDIA GeForce RTX 3090
