@@ -129,7 +129,7 @@ class _Search:
             self._notes += notes
         self._facts = facts
         self._environment = self._seen_by_a_child(facts)
-        self._policy = Policy(not asked.cases.backward, doing.try_all)
+        self._policy = Policy(not asked.cases.backward, doing.try_all, asked.trust)
         self._workload = asked_workload(asked.cases, self._python(), asked.listener)
         self._cases = replace(asked.cases, model=None, workload=self._workload)
         self._bounds = asked.bounds
@@ -172,10 +172,11 @@ class _Search:
         return walk(candidates, self._attempt, self._policy) if self._doing.run else tuple(candidates)
 
     def _settled(self, found: Sequence[Candidate]) -> bool:
-        """Whether there is one to recommend: it passed, or where nothing is run, it should."""
+        """Whether there is one to recommend: it passed, or where nothing could be run, it should."""
         if any(candidate.passes(self._policy.inference) for candidate in found):
             return True
-        return not self._doing.run and any(c.basis == "predicted" and not c.rules for c in found)
+        nothing_run = all(candidate.trial is None for candidate in found)
+        return nothing_run and any(c.basis == "predicted" and not c.rules for c in found)
 
     def _package(self) -> Iterator[Candidate]:
         """The installed package, where the name means it."""
@@ -199,7 +200,7 @@ class _Search:
         self._answer = self._answer if alternative else answer
         self._remember(answer)
         repo = answer.candidates.listing.repo
-        trust = repo in self._asked.trust
+        trust = repo in self._asked.trust or answer.candidates.listing.trusted.value is False
         on_disk = self._on_disk(answer, reference)
         if named and answer.version is None and answer.asked not in {v.version.commit for v in on_disk}:
             why = f"the {answer.candidates.listing.source} does not list this revision"

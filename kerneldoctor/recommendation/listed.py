@@ -27,7 +27,8 @@ def listed_versions(answer: Answer, on_disk: Sequence[VersionCandidates], named:
     listed = answer.candidates.versions
     by_name = {v.version.name: v for v in listed if v.version.number is not None}
     by_name = by_name or {v.version.name: v for v in listed}
-    by_name |= {v.version.name: v for v in on_disk}
+    commits = {v.version.commit for v in by_name.values()}
+    by_name |= {v.version.name: v for v in on_disk if v.version.commit not in commits}
     wanted = answer.version if named else None
     if wanted is not None and not any(wanted.version.commit == v.version.commit for v in on_disk):
         by_name[wanted.version.name] = wanted

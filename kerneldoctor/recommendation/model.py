@@ -75,6 +75,7 @@ class Policy:
 
     inference: bool = False
     try_all: bool = False  # also run what rules rule out, and go on after a pass
+    trusted: tuple[str, ...] = ()  # repositories whose publisher need not be trusted by the Hub
 
 
 @dataclass(frozen=True, slots=True)

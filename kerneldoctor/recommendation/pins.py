@@ -27,8 +27,8 @@ def _with(comment: str, chosen: Candidate, policy: Policy, tested: bool) -> str:
     parts = [comment] if comment else []
     if chosen.kind != "floor":
         parts += [] if tested else ["untested"]
-        partial = chosen.trial is not None and chosen.trial.verdict.kind == "partial"
-        parts += ["for inference only"] if policy.inference or partial else []
+        only = chosen.trial is not None and chosen.trial.pin is not None and chosen.trial.pin.inference_only
+        parts += ["for inference only"] if policy.inference or only else []
     return ", ".join(parts)
 
 

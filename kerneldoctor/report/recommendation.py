@@ -56,6 +56,8 @@ def render(found: Recommendation, page: Page, lock: str | None = None, verbose: 
     if found.machine:
         page.paragraph("  here    ", found.machine)
     page.paragraph("  for     ", workload_text(found))
+    if obstacle := common_obstacle(found):
+        page.paragraph("  not run ", obstacle)
     _candidates(found, page, verbose)
     _instead(found, page)
     page.line()
@@ -87,6 +89,13 @@ def headline(found: Recommendation) -> str:
     return f"{found.reference}: nothing that fits here is right; what remains is {name}"
 
 
+def common_obstacle(found: Recommendation) -> str:
+    """Why nothing could be run, where that is the same for all; else ""."""
+    obstacles = {candidate.obstacle for candidate in found.candidates if candidate.obstacle}
+    run = any(candidate.trial is not None for candidate in found.candidates)
+    return obstacles.pop() if len(obstacles) == 1 and not run else ""
+
+
 def workload_text(found: Recommendation) -> str:
     """What it is wanted for."""
     kind = "inference" if found.policy.inference else "training"
@@ -106,6 +115,7 @@ def next_steps(found: Recommendation, lock: str | None = None) -> Iterator[tuple
     if partial and not found.policy.inference:
         yield f"{_names(partial)} is right for inference", f"{again} --inference"
     ruled = [c for c in found.candidates if c.predicted is False and c.build and c.rules and c.trial is None]
+    ruled = [c for c in ruled if not c.alternative]
     if ruled and found.ran and not found.policy.try_all:
         yield f"{_names(ruled)} was not run, because a rule rules it out; this runs it", f"{again} --try-all"
     yield from _remedies(found)
@@ -128,8 +138,7 @@ def _options(found: Recommendation) -> str:
     parts += ["--inference"] if found.policy.inference else []
     names = {"heads": "--heads", "kv_heads": "--kv-heads", "head_dim": "--head-dim", "dtype": "--dtype"}
     parts += [f"{option} {asked[name]}" for name, option in names.items() if name in asked]
-    trusted = dict.fromkeys(candidate.repo for candidate in found.candidates if candidate.trust)
-    parts += [f"--trust-remote-code {repo}" for repo in trusted]
+    parts += [f"--trust-remote-code {repo}" for repo in found.policy.trusted]
     return "".join(f" {part}" for part in parts)
 
 
@@ -188,8 +197,10 @@ def _evidence(candidate: Candidate, found: Recommendation) -> str:
         return f"{trial.subject.variant or candidate.name}: {trial.verdict.text}{more}"
     if trial is not None and trial.verdict.kind == "refused":
         return trial.verdict.text
-    if candidate.obstacle:
+    if candidate.obstacle and candidate.obstacle != common_obstacle(found):
         return f"{candidate.why}; a run said nothing: {candidate.obstacle}"
+    if candidate.obstacle:
+        return candidate.why
     if candidate.basis == "predicted" and found.ran and candidate.kind != "floor":
         return f"{candidate.why}; not run, because {_brief(found.chosen, found)} passed"
     return candidate.why
