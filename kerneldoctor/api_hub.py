@@ -77,7 +77,7 @@ def variants(
     if parsed.kind is Kind.BUILTIN:
         raise UsageError(f"{parsed.name} is attention that transformers and torch bring themselves: it has no builds")
     tables = shipped_tables()
-    environment, notes = _changed(environment, changes, tables)
+    environment, notes = changed(environment, changes, tables)
     known_rules = all_rules(tuple(Path(folder) for folder in rules))
     return _Inquiry(environment, tables, known_rules, workload, asking).answer(parsed, find_env, notes)
 
@@ -204,7 +204,7 @@ def resolve(
     from .engine.loading import shipped_tables
 
     parsed = parse_reference(reference)
-    environment, notes = _changed(environment, changes, shipped_tables())
+    environment, notes = changed(environment, changes, shipped_tables())
     return meaning(parsed, environment, shipped_tables()), notes
 
 
@@ -254,7 +254,8 @@ def refresh_index(repo: str, asking: Asking = USUAL_ASKING, today: datetime.date
     return listing, keep_listing(listing, today or datetime.date.today())
 
 
-def _changed(environment: Environment, changes: Changes | None, tables: Tables) -> tuple[Environment, tuple[str, ...]]:
+def changed(environment: Environment, changes: Changes | None, tables: Tables) -> tuple[Environment, tuple[str, ...]]:
+    """The Environment as it would be, and notes. Raises UsageError for a change that cannot be read."""
     if not changes:
         return environment, ()
     from .hub.whatif import apply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from . import __version__, cli_diagnose, cli_hub, cli_pins, cli_prefetch, cli_preflight, cli_recommend, cli_reports, cli_try, terminal
+from . import (
+    __version__,
+    cli_diagnose,
+    cli_hub,
+    cli_pins,
+    cli_prefetch,
+    cli_preflight,
+    cli_recommend,
+    cli_reports,
+    cli_try,
+    terminal,
+)
 from .errors import KerneldoctorError, UndeterminedError, UsageError
 
 if TYPE_CHECKING:
@@ -211,6 +223,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = _run(sys.argv[1:] if arguments is None else arguments)
     finally:
         _end_children()
+    if arguments is None:
+        _leave_the_hub(code)
     sys.exit(code)
 
 
@@ -289,6 +303,18 @@ def _listen_to_signals() -> None:
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, stop)
+
+
+def _leave_the_hub(code: int) -> None:
+    """End at once where a question to the Hub was left behind: Python would wait for the threads of its client."""
+    import threading
+
+    if any(thread.name.startswith("hub-") for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
+        os._exit(code)
 
 
 def _end_children() -> None:

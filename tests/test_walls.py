@@ -57,6 +57,8 @@ ALLOWED: dict[str, set[str]] = {
         "lock",
         "cli_hub",
         "cli_try",
+        "cli_reports",
+        "api",
         "terminal",
     },  # fmt: skip
     "lock": {"errors", "environment", "engine", "files"},
@@ -102,7 +104,7 @@ ALLOWED: dict[str, set[str]] = {
     "pins": {"errors", "files", "hub", "lock", "processes"},
     "api_pins": {"errors", "environment", "engine", "hub", "pins", "report", "api_hub"},
     "cli_pins": {"api_hub", "api_pins", "cli_hub", "report"},
-    "cli_reports": {"errors", "files", "report", "terminal"},
+    "cli_reports": {"api", "errors", "files", "host", "report", "terminal"},
     "prefetch": {"errors", "environment", "host", "probes", "engine", "hub", "processes", "smoke"},
     "api_prefetch": {"errors", "environment", "engine", "hub", "lock", "prefetch", "report", "smoke", "api_hub"},
     "cli_prefetch": {"api_hub", "api_prefetch", "cli_hub", "report", "terminal"},
@@ -129,7 +131,18 @@ ALLOWED: dict[str, set[str]] = {
     "cli_try": {"cli_reports", "errors", "hub", "report", "smoke", "api", "api_hub", "api_try", "terminal"},
     "cli_hub": {"errors", "address", "environment", "host", "engine", "hub", "report", "api", "api_hub", "terminal"},
     "__main__": {"cli"},
-    "__init__": {"api", "api_try", "api_diagnose", "diagnosis", "environment", "errors", "report", "smoke"},
+    "__init__": {
+        "api",
+        "api_try",
+        "api_diagnose",
+        "api_recommend",
+        "diagnosis",
+        "environment",
+        "errors",
+        "recommendation",
+        "report",
+        "smoke",
+    },  # fmt: skip
     "_build": {"engine"},
 }
 HEAVY = {"torch", "transformers", "kernels", "flash_attn", "triton", "numpy"}

@@ -20,7 +20,7 @@ from ..values import dataclass
 from .live import endpoint
 
 # As kernels does (`_BYTECODE_IGNORE_PATTERNS` of https://pypi.org/project/kernels/0.17.2/).
-_NOT_FETCHED = ("*.pyc", "**/__pycache__/**")
+NOT_FETCHED = ("*.pyc", "**/__pycache__/**")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ def publisher_is_trusted(repo: str, timeout: float) -> bool:
         # No typed field in huggingface_hub 2.4: the data class keeps keys that it does not know.
         return bool(getattr(overview, "trustedKernelPublisher", False))
 
-    return _within(timeout, ask, f"whether {publisher} is a trusted publisher")
+    return within(timeout, ask, f"whether {publisher} is a trusted publisher")
 
 
 def fetch_build(address: BuildAddress, timeout: float, progress: Callable[[str], None] = lambda text: None) -> Path:
@@ -91,13 +91,13 @@ def fetch_build(address: BuildAddress, timeout: float, progress: Callable[[str],
                 repo_type=address.repo_type,
                 revision=address.commit,
                 allow_patterns=[address.path_of("*")],
-                ignore_patterns=list(_NOT_FETCHED),
+                ignore_patterns=list(NOT_FETCHED),
                 cache_dir=address.cache,
                 library_name="kerneldoctor",
             )
         )
 
-    _within(timeout, ask, f"{address.repo} at {address.commit[:12]}")
+    within(timeout, ask, f"{address.repo} at {address.commit[:12]}")
     return address.folder
 
 
@@ -127,7 +127,7 @@ def fetch_file(address: BuildAddress, name: str, timeout: float) -> bytes:
                 return None
             return Path(found).read_bytes()
 
-    content = _within(timeout, ask, f"{name} of {address.build}")
+    content = within(timeout, ask, f"{name} of {address.build}")
     if content is None:
         raise FileMissingError(f"{address.repo}@{address.commit[:10]} has no {address.path_of(name)}")
     return content
@@ -146,7 +146,13 @@ def is_commit(text: str) -> bool:
     return _COMMIT.fullmatch(text) is not None
 
 
-def _within(timeout: float, ask: Callable[[], T], what: str) -> T:
+def within(
+    timeout: float, ask: Callable[[], T], what: str, explain: Callable[[Exception], Exception] | None = None
+) -> T:
+    """The answer of `ask`, in a thread that is left behind when the time is up.
+
+    Raises HubError, or what `explain` makes of what `ask` raised.
+    """
     box: list[T] = []
     trouble: list[Exception] = []
 
@@ -163,5 +169,7 @@ def _within(timeout: float, ask: Callable[[], T], what: str) -> T:
         return box[0]
     if not trouble:
         raise HubError(f"{endpoint()} did not give {what} within {timeout:.3g} s")
+    if explain is not None:
+        raise explain(trouble[0])
     text = (str(trouble[0]).strip().splitlines() or [""])[0][:200]
     raise HubError(f"{endpoint()} did not give {what}: {type(trouble[0]).__name__}: {text}")

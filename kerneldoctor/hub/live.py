@@ -76,7 +76,7 @@ def live_listing(question: Question) -> Listing:
     answer = box[0] if box else HubError(f"no answer from {endpoint()} within {question.timeout:g} s{retries.last}")
     if isinstance(answer, Listing):
         return answer
-    raise _explain(answer, question)
+    raise explain(answer, question)
 
 
 class _Retries(logging.Filter):
@@ -113,7 +113,7 @@ def _ask(question: Question, end: float) -> Listing:
 
     api = HfApi(library_name="kerneldoctor")
     question.progress(f"asking {endpoint()} for the versions of {question.repo}")
-    refs = _patiently(lambda: api.list_repo_refs(question.repo, repo_type="kernel"), end, question)
+    refs = patiently(lambda: api.list_repo_refs(question.repo, repo_type="kernel"), end, question)
     named = {ref.name: ref.target_commit for ref in (*refs.branches, *refs.tags)}
     wanted = {name: commit for name, commit in named.items() if is_version(name)}
     if question.revision and question.revision not in (*wanted, *wanted.values()):
@@ -134,7 +134,7 @@ def _version(api: Any, name: str, commit: str, today: str, end: float, question:
         return list(api.list_repo_tree(question.repo, "build", recursive=True, revision=commit, repo_type="kernel"))
 
     try:
-        entries = _patiently(look, end, question)
+        entries = patiently(look, end, question)
     except EntryNotFoundError:
         return Version(name, _full(commit), (), "live", today, True, "this revision has no build folder")
     sizes = {entry.path: getattr(entry, "size", 0) for entry in entries}  # folders have none
@@ -167,7 +167,7 @@ def _metadata_of(size: int | None) -> Fact[Any]:
     return NOT_READ
 
 
-def _patiently(ask: Callable[[], T], end: float, question: Question) -> T:
+def patiently(ask: Callable[[], T], end: float, question: Question) -> T:
     """Ask again when the server is busy, after the wait that it names, as long as the time lasts."""
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -189,7 +189,7 @@ def _wait(response: Any, attempt: int) -> float:
     return float(value) if value.isdigit() else 0.5 * 2**attempt
 
 
-def _explain(error: Exception, question: Question) -> Exception:
+def explain(error: Exception, question: Question) -> Exception:
     """The one clear line for what huggingface_hub raised."""
     from huggingface_hub import errors
 

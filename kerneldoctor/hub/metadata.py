@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class Metadata:
     lacks: tuple[
         str, ...
     ] = ()  # CONTENT, or fields that `kernels` asks for and that are not there, or not of their form
+
+    kernel_depends: tuple[str, ...] = ()  # kernels that it loads in turn, "owner/name@v1"
 
     @property
     def build_id(self) -> str:
@@ -98,7 +100,17 @@ def _metadata(raw: Mapping[str, Any]) -> Metadata:
         algorithm=algorithm,
         digest=files,
         lacks=tuple(_lacking(raw, backend)),
+        kernel_depends=tuple(_kernels(raw.get("kernel-depends"))),
     )
+
+
+def _kernels(said: Any) -> Iterator[str]:
+    for item in said if isinstance(said, list) else ():
+        match item:
+            case {"repo-id": str(repo), "version": int(number)}:
+                yield f"{repo}@v{number}"
+            case {"repo-id": str(repo), "revision": str(revision)}:
+                yield f"{repo}@{revision}"
 
 
 def _lacking(raw: Mapping[str, Any], backend: Mapping[str, Any]) -> list[str]:

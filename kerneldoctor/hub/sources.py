@@ -77,12 +77,16 @@ def loads_offline(snapshot: CachedKernel, revision: str, environment: Environmen
     """
     if revision != snapshot.commit and revision not in snapshot.branches:
         return False
-    version = environment.packages.get("huggingface-hub").version
-    if version.value is None:
+    refuses = refuses_partial(environment)
+    if refuses is None:
         return None
-    if Release(version.value) < _REFUSES_PARTIAL:
-        return True
-    return snapshot.complete
+    return snapshot.complete if refuses else True
+
+
+def refuses_partial(environment: Environment) -> bool | None:
+    """Whether the installed huggingface_hub refuses, offline, a snapshot without its whole tree; None: not known."""
+    version = environment.packages.get("huggingface-hub").version
+    return None if version.value is None else Release(version.value) >= _REFUSES_PARTIAL
 
 
 def _cached(repo: str, environment: Environment, notes: tuple[str, ...]) -> Listing | None:
