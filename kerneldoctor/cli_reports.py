@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from . import terminal
-from .errors import UsageError
+from .errors import UndeterminedError, UsageError
 
 if TYPE_CHECKING:
     from .report.checks import Checks
@@ -35,7 +35,20 @@ class Result(NamedTuple):
 
 
 def report_options(command: Command) -> Command:
-    """--format, --report and --output; `deliver` takes their values."""
+    """--format, --report and --output; `deliver` takes their values.
+
+    Where the command ends because nothing could be determined, the files say so: CI looks for them then as well.
+    """
+
+    @functools.wraps(command)
+    def reporting(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except UndeterminedError as error:
+            _deliver_trouble(str(error), options)
+            raise
+
+    wrapped: Command = reporting
     for option in reversed(
         (
             click.option("--format", "form", type=click.Choice(FORMATS), default="console", show_default=True),
@@ -49,8 +62,8 @@ def report_options(command: Command) -> Command:
             ),
         )
     ):  # fmt: skip
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    return wrapped
 
 
 def deliver(result: Result, form: str, reports: Sequence[Wanted], output: str | None, no_color: bool) -> None:
@@ -67,6 +80,38 @@ def deliver(result: Result, form: str, reports: Sequence[Wanted], output: str | 
         _summarise(result.checks())
     if troubles:
         raise troubles[0]
+
+
+def _deliver_trouble(message: str, options: Mapping[str, Any]) -> None:
+    """The message in every file, and on stdout where that is to be read by a program for CI."""
+    said = message if options.get("no_redact") else _redacted(message)
+    title = click.get_current_context().command_path
+    result = Result(
+        lambda color: f"{said}\n",
+        lambda: {"schema": "kerneldoctor.trouble/1", "command": title, "undetermined": said, "exit_code": 3},
+        lambda: _trouble(title, said),
+    )
+    for wanted in options["reports"]:
+        terminal.deliver(_text(result, wanted.form, False), wanted.path)
+    if options["form"] not in ("console", "json"):
+        deliver(result, options["form"], (), options["output"], True)
+
+
+def _trouble(title: str, said: str) -> Checks:
+    import datetime
+
+    from . import __version__
+    from .report.checks import undetermined
+
+    return undetermined(title, said, __version__, datetime.date.today().isoformat())
+
+
+def _redacted(text: str) -> str:
+    from .api import find_identity
+    from .host import RealHost
+    from .report.redact import Redactor
+
+    return Redactor(find_identity(RealHost()))(text)
 
 
 def _text(result: Result, form: str, color: bool) -> str:

@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
         "api_hub",
         "api_try",
         "recommendation",
-    },  # fmt: skip
+    },
     "cli_recommend": {
         "errors",
         "address",
@@ -60,7 +60,7 @@ ALLOWED: dict[str, set[str]] = {
         "cli_reports",
         "api",
         "terminal",
-    },  # fmt: skip
+    },
     "lock": {"errors", "environment", "engine", "files"},
     # Sits on top: it asks the other commands' interfaces for what they know.
     "preflight": {
@@ -142,7 +142,7 @@ ALLOWED: dict[str, set[str]] = {
         "recommendation",
         "report",
         "smoke",
-    },  # fmt: skip
+    },
     "_build": {"engine"},
 }
 HEAVY = {"torch", "transformers", "kernels", "flash_attn", "triton", "numpy"}

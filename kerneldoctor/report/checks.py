@@ -125,6 +125,12 @@ def code_of(checks: Iterable[Check]) -> int:
     return 1 if "failed" in decisive else 3 if "undetermined" in decisive else 0
 
 
+def undetermined(title: str, why: str, version: str, date: str) -> Checks:
+    """Of a command that could not get to its answer."""
+    check = Check(title, title, why, "undetermined", kind="not-determined")
+    return Checks(title, why, (check,), 3, date, version, count((check,)), foot=(f"kerneldoctor {version}",))
+
+
 def of_report(
     report: Report, fail_on: FailOn = "error", rules: Iterable[Rule] = (), sections: tuple[Section, ...] = ()
 ) -> Checks:

@@ -37,10 +37,11 @@ def summary(checks: Checks, room: int = SUMMARY_LIMIT) -> str:
     """The page for the summary of the job in at most `room` bytes: whole, else without its long part, else cut."""
     for folded in (True, False):
         text = render_markdown(checks, folded)
-        if len(text.encode()) <= room:
+        content = text.encode("utf-8", "backslashreplace")
+        if len(content) <= room:
             return text
     kept = room - len(_CUT.encode())
-    return text.encode()[:kept].decode("utf-8", "ignore") + _CUT if kept > 0 else ""
+    return content[:kept].decode("utf-8", "ignore") + _CUT if kept > 0 else ""
 
 
 def _kind(check: Check) -> str:

@@ -41,7 +41,7 @@ def render(checks: Checks) -> str:
 
 def tag(name: str, /, *children: Child, css: str = "", **attributes: str) -> Element:
     """An element with its children. css is its class; http_equiv becomes http-equiv."""
-    given = {key.replace("_", "-"): printable(value) for key, value in attributes.items()}
+    given = {key.replace("_", "-"): _text(value) for key, value in attributes.items()}
     made = Element(name, {"class": css, **given} if css else given)
     for child in children:
         if isinstance(child, Element):

@@ -23,7 +23,7 @@ def inline(text: str) -> str:
 
 def _shown(text: str) -> str:
     shown = re.sub(r"([\\`*_<>\[\]|~$&])", r"\\\1", text)
-    return _quiet(re.sub(r"^(\d*)([#+=.)-])", r"\1\\\2", shown))  # what opens a heading or a list
+    return _quiet(re.sub(r"^(\d*)([.)](?=\s|$)|(?<!\d)[#+=-])", r"\1\\\2", shown))  # opens a heading or a list
 
 
 def prose(text: str) -> str:

@@ -120,7 +120,7 @@ def _location(check: Check, place: str) -> dict[str, Any]:
 
 
 def _relative(path: str) -> str:
-    return urllib.parse.quote(path.encode("utf-8", "surrogateescape")).lstrip("/")
+    return urllib.parse.quote(path.encode("utf-8", "replace")).lstrip("/")
 
 
 def _fingerprints(check: Check) -> dict[str, str]:

@@ -152,8 +152,8 @@ def _case(report: CaseReport, page: Page, verbose: bool, name: str, same: str) -
 
 
 def case_texts(report: CaseReport) -> tuple[str, ...]:
-    """A case as the cells of a table: id, outcome, time, inputs, detail."""
-    return report.case.id, report.outcome, f"{report.seconds:.1f} s", _params(report.case.params), report.detail
+    """A case as the cells of a table: id, outcome, detail, inputs, time."""
+    return report.case.id, report.outcome, report.detail, _params(report.case.params), f"{report.seconds:.1f} s"
 
 
 def _params(params: Mapping[str, Any]) -> str:
@@ -237,7 +237,8 @@ def _case_json(run: Run, report: CaseReport) -> dict[str, Any]:
     return {
         "id": report.case.id, "contract": report.case.contract, "params": dict(report.case.params),
         "seed": report.case.seed, "device": run.device, "outcome": report.outcome, "detail": report.detail,
-        "stage": report.stage, "direction": report.direction, "signal": report.signal or None,
+        "stage": report.stage, "direction": report.direction,
+        "forward_right": report.forward, "signal": report.signal or None,
         "errors": {name: asdict(error) for name, error in report.errors.items()},
         "seconds": round(report.seconds, 3), "timings": dict(report.timings), "notes": list(report.notes),
         "said": report.said,
