@@ -8,17 +8,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .api import scan
     from .api_diagnose import diagnose
+    from .api_recommend import recommend
     from .api_try import try_kernel
     from .diagnosis.answer import Diagnosis
     from .environment import Environment
+    from .recommendation.model import Recommendation
     from .report.model import Ignore, Report
     from .smoke.trial import Trial
 
 __version__ = "0.1.0"
-__all__ = ["Diagnosis", "Environment", "Ignore", "Report", "Trial", "__version__", "diagnose", "scan", "try_kernel"]
+__all__ = [
+    "Diagnosis", "Environment", "Ignore", "Recommendation", "Report", "Trial", "__version__", "diagnose", "recommend",
+    "scan", "try_kernel",
+]  # fmt: skip
 
 _HOMES = {
     "diagnose": "api_diagnose", "Diagnosis": "diagnosis.answer", "scan": "api", "try_kernel": "api_try",
+    "recommend": "api_recommend", "Recommendation": "recommendation.model",
     "Environment": "environment", "Ignore": "report.model",
     "Report": "report.model", "Trial": "smoke.trial",
 }  # fmt: skip

@@ -31,7 +31,7 @@ _TIMEOUT = click.option(
 )
 
 
-def machine_options(command: Command) -> Command:
+def facts_options(command: Command) -> Command:
     """The options that say whose facts are judged, and with which changes."""
     for option in reversed(
         (
@@ -48,12 +48,15 @@ def machine_options(command: Command) -> Command:
             click.option("--python-version", metavar="RELEASE", help="What if: 3.12, 3.13t."),
             click.option("--no-color", is_flag=True, help="Plain text; NO_COLOR in the environment does the same."),
             click.option("--no-redact", is_flag=True, help="Keep user and host names, home paths and secrets."),
-            _FORMAT,
-            _OUTPUT,
         )
     ):
         command = option(command)
     return command
+
+
+def machine_options(command: Command) -> Command:
+    """The same, with where the result goes."""
+    return facts_options(_FORMAT(_OUTPUT(command)))
 
 
 def workload_options(command: Command) -> Command:

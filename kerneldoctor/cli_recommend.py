@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import cli_hub, cli_try
+from . import cli_hub, cli_reports, cli_try, terminal
 from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .address import Address
+    from .api_recommend import Recommendation
+    from .report.checks import Checks
+    from .report.redact import Identity
 
 _WRITE = click.option(
     "--write", "lock", is_flag=False, flag_value="kerneldoctor.lock", metavar="[FILE]",
@@ -33,7 +39,8 @@ _HOW_FAR = cli_try.option_group(
 @cli_try.BOUNDS
 @click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules.")
 @click.option("--verbose", "-v", is_flag=True, help="Show what failed, and what every source said.")
-@cli_hub.machine_options
+@cli_hub.facts_options
+@cli_reports.report_options
 def recommend(reference: str | None, lock: str | None, **options: Any) -> int:
     """Find the version of a kernel to pin here: run those that fit, from the newest on, until one passes.
 
@@ -47,7 +54,6 @@ def recommend(reference: str | None, lock: str | None, **options: Any) -> int:
     3: that could not be told: nothing could be run here.
     """
     from . import api_hub, api_recommend
-    from .report.recommendation import render, to_json
 
     if reference is None and lock is not None and "/" in lock and not lock.endswith((".lock", ".json")):
         raise UsageError(f"--write took {lock} for its file: put --write last, or write --write=FILE")
@@ -65,10 +71,37 @@ def recommend(reference: str | None, lock: str | None, **options: Any) -> int:
     cli_try.clear_line()
     if lock is not None:
         api_recommend.write(found, lock)
-    cli_hub.deliver(
-        options,
-        cli_hub.said_of(options, identity, address),
-        lambda: to_json(found, lock),
-        lambda page: render(found, page, lock, options["verbose"]),
-    )
+    _deliver(found, lock, options, identity, address)
     return found.exit_code
+
+
+def _deliver(
+    found: Recommendation, lock: str | None, options: dict[str, Any], identity: Identity, address: Address
+) -> None:
+    """The result in the formats asked for, to the files asked for or stdout."""
+    from .report.layout import Page
+    from .report.recommendation import render, to_json
+    from .report.redact import redact_json
+
+    said = cli_hub.said_of(options, identity, address)
+    result = cli_reports.Result(
+        lambda color: render(found, Page(terminal.width(), color, said), lock, options["verbose"]),
+        lambda: redact_json(to_json(found, lock), said),
+        lambda: _checks(found, lock, options, identity, address),
+    )
+    cli_reports.deliver(result, options["form"], options["reports"], options["output"], options["no_color"])
+
+
+def _checks(
+    found: Recommendation, lock: str | None, options: dict[str, Any], identity: Identity, address: Address
+) -> Checks:
+    import datetime
+
+    from . import __version__
+    from .api import list_rules
+    from .report.recommendation_checks import of_recommendation
+    from .report.redact import redact_value
+
+    today = datetime.date.today().isoformat()
+    checks = of_recommendation(found, __version__, today, list_rules(options["folders"]), lock, address.commands)
+    return checks if options["no_redact"] else redact_value(checks, identity)

@@ -192,6 +192,15 @@ class TestPredict:
         assert word in result.stderr
         assert not result.stdout
 
+    def test_every_format_can_be_had_at_once_with_the_same_code(self, alone: dict[str, str]) -> None:
+        forms = ("json", "markdown", "html", "github", "sarif", "junit")
+        result = call(alone, FLASH, "--gpu", "H100", *(f"--report={form}=found.{form}" for form in forms))
+        assert result.returncode == 0, result.stderr
+        for form in forms:
+            text = Path(alone["HOME"], f"found.{form}").read_text("utf-8")
+            assert FLASH in text
+            assert alone["HOME"] not in text
+
     def test_nothing_heavy_is_imported_by_a_prediction(self, alone: dict[str, str]) -> None:
         code = (
             "import sys; from kerneldoctor.cli import _run\n"

@@ -179,7 +179,7 @@ def _candidates(found: Recommendation, page: Page, verbose: bool) -> None:
     width = max(map(len, names))
     said: dict[str, str] = {}
     for name, candidate in zip(names, found.candidates, strict=True):
-        text = _evidence(candidate, found)
+        text = evidence(candidate, found)
         before = said.setdefault(text, name)
         mark = "*" if candidate is found.chosen else " "
         text = f"as {before}" if before != name and not verbose else text
@@ -188,7 +188,7 @@ def _candidates(found: Recommendation, page: Page, verbose: bool) -> None:
             _failures(candidate, page)
 
 
-def _evidence(candidate: Candidate, found: Recommendation) -> str:
+def evidence(candidate: Candidate, found: Recommendation) -> str:
     """What is known of a candidate, and how."""
     trial = candidate.trial
     if trial is not None and candidate.basis == "measured":
@@ -259,6 +259,6 @@ def _candidate_json(candidate: Candidate, found: Recommendation) -> dict[str, An
         "rules": list(candidate.rules),
         "alternative": candidate.alternative,
         "why": candidate.why,
-        "text": _evidence(candidate, found),
+        "text": evidence(candidate, found),
         "trial": trial_json(candidate.trial) if candidate.trial is not None else None,
     }

@@ -17,8 +17,10 @@ from kerneldoctor.hub import index
 from kerneldoctor.hub.listing import Build, Listing, Version
 from kerneldoctor.hub.whatif import Changes
 from kerneldoctor.lock import read_lock
+from kerneldoctor.report.checks import code_of
 from kerneldoctor.report.layout import Page
 from kerneldoctor.report.recommendation import next_steps, render, to_json
+from kerneldoctor.report.recommendation_checks import of_recommendation
 from kerneldoctor.smoke.trial import Refusal
 from kerneldoctor.smoke.wish import Cases
 from tests.hub.machines import FLASH, machine, seen
@@ -269,7 +271,7 @@ class TestInsteadOfABuild:
         assert found.wheel.command in page(found)
 
     def test_no_wheel_where_none_was_published(self, stage: Stage) -> None:
-        assert ask(machine("2.9.1+cu130", "8.0")).wheel is None
+        assert ask(machine("2.13.0+cu128", "8.0"), GROUPED).wheel is None
 
     def test_no_wheel_where_it_is_installed_already(self, stage: Stage) -> None:
         environment = machine("2.8.0+cu128", "8.0")
@@ -364,3 +366,22 @@ def test_the_published_json(stage: Stage) -> None:
 def test_a_gpu_that_is_not_known_offers_no_alternatives(stage: Stage) -> None:
     found = ask(machine("2.13.0+cu128", absent("NVML")), GROUPED)
     assert not [c for c in found.candidates if c.alternative]
+
+
+class TestForCi:
+    def test_the_answer_alone_decides(self, stage: Stage) -> None:
+        stage.verdicts = each({"v3": PASSED})
+        checks = of_recommendation(ask(CU130), "0.1.0", "2026-12-01")
+        by_name = {check.id.rpartition("@")[2]: check for check in checks.checks}
+        assert (checks.exit_code, code_of(checks.checks)) == (0, 0)
+        assert (by_name["v4"].status, by_name["v4"].decisive) == ("failed", False)
+        assert (by_name["v3"].status, by_name["v2"].status) == ("passed", "skipped")
+        assert any(section.code.endswith("# v3") for section in checks.sections)
+
+    @pytest.mark.parametrize(("said", "code"), [({}, 1), ({"v4": "no GPU", "v3": "no GPU"}, 3)])
+    def test_the_codes_are_those_of_the_page(self, stage: Stage, said: dict[str, str], code: int) -> None:
+        stage.verdicts = each(said)
+        found = ask(CU130, doing=NO_FA3)
+        checks = of_recommendation(found, "0.1.0", "2026-12-01")
+        assert (found.exit_code, checks.exit_code, code_of(checks.checks)) == (code, code, code)
+        assert checks.checks[0].remedies
