@@ -1,0 +1,1 @@
+"""Compares what is known of two machines, and says which differences matter."""
