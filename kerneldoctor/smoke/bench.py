@@ -16,7 +16,7 @@ from . import device_memory, fences, numerics
 from .contracts._calling import find, refuses
 from .contracts._contract import Contract, Draw, Unsupported
 from .protocol import Case, CaseOutcome, Compared, Result, TensorError
-from .torch_math import gradients, plain_math
+from .torch_math import gradients, have_same_bits, plain_math, widened
 
 if TYPE_CHECKING:
     import torch
@@ -83,7 +83,9 @@ class Bench:
         leaves = self.leaves(inputs, wanted)
         outputs = self.forward({**inputs, **leaves})
         self.check_memory("forward")
-        self.check_behind("forward", outputs, lambda: self.forward({**inputs, **leaves}))
+        self.check_behind(
+            "forward", outputs, inputs, lambda copies: self.forward({**copies, **self.leaves(copies, wanted)})
+        )
         self.judge({name: outputs[name] for name in outputs if name in reference}, reference, baselines)
         if self.contract.exact_repeat and not self.contract.changes:
             with self.at("repeat-forward"):
@@ -96,7 +98,7 @@ class Bench:
         self.refuse_declared()
         made = self.backward(outputs, leaves, grads)
         self.check_memory("backward")
-        self.check_behind("backward", made, lambda: self._backward_again(inputs, wanted, grads))
+        self.check_behind("backward", made, inputs, lambda copies: self._backward_again(copies, wanted, grads))
         self.judge(made, reference, baselines)
         if self.params.get("deterministic"):
             self.same_bits(made, self._backward_again(inputs, wanted, grads), "a second deterministic backward")
@@ -141,7 +143,7 @@ class Bench:
     def _references(self, inputs: Tensors, wanted: tuple[str, ...]) -> tuple[Tensors, Tensors, list[Tensors]]:
         low = self._differentiated(inputs, wanted, None)
         grads = low.pop("grads")
-        exact = self._differentiated({n: _widened(t) for n, t in inputs.items()}, wanted, grads)
+        exact = self._differentiated({n: widened(t) for n, t in inputs.items()}, wanted, grads)
         exact.pop("grads")
         return exact, grads, [low, self.contract.cost(inputs, grads, self.params)]
 
@@ -225,7 +227,7 @@ class Bench:
     def same_bits(self, first: Tensors, second: Tensors, what: str) -> None:
         """Notes outputs that did not come out the same twice."""
         for name, tensor in first.items():
-            if not _same_bits(tensor, second[name]):
+            if not have_same_bits(tensor, second[name]):
                 self.wrong(f"{name}: {what} gave other bits")
 
     def check_memory(self, after: str) -> None:
@@ -240,21 +242,21 @@ class Bench:
         if damage:
             raise Wrong(f"the {after} wrote where it may not: {'; '.join(damage)}")
 
-    def check_behind(self, after: str, made: Tensors, again: Callable[[], Tensors]) -> None:
+    def check_behind(self, after: str, made: Tensors, inputs: Tensors, again: Callable[[Tensors], Tensors]) -> None:
         """Raises Wrong when a tensor that the kernel allocated was written beyond its end, within its block.
 
         Something that lay in the block before would look the same, so it is done once more and every allocation noted.
         """
         if self._fences is None or not self._fences.behind(made):
             return
+        # What the kernel made may lie in its inputs (`changes`), and is still to be compared.
+        copies = {name: tensor.clone() for name, tensor in inputs.items()}
         self._fences = None  # what it holds would be found again
         with self.at("fence-outputs"):
             self._fences = device_memory.Fences(self.device, self._sizes)
         with device_memory.recorded_allocations(self.device) as allocated:
-            made = again()
-        damage = [
-            f"{name}: {behind}" for name, behind in self._fences.behind(made).items() if behind.is_sure(allocated)
-        ]
+            found = self._fences.behind(again(copies))
+        damage = [f"{name}: {behind}" for name, behind in found.items() if behind.is_sure(allocated)]
         if damage:
             raise Wrong(f"the {after} wrote where it may not: {'; '.join(damage)}")
 
@@ -330,18 +332,6 @@ def _outcome_of(error: BaseException) -> CaseOutcome:
     if fences.is_out_of_memory(error):
         return "oom"
     return "unsupported" if refuses(error) else "raised"
-
-
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.float() if tensor.is_floating_point() else tensor
-
-
-def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
-    import torch
-
-    if first.shape != second.shape or first.dtype != second.dtype:
-        return False
-    return bool(torch.equal(*(t.detach().contiguous().flatten().view(torch.uint8) for t in (first, second))))
 
 
 def _line(error: BaseException) -> str:

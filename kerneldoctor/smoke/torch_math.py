@@ -1,4 +1,4 @@
-"""What the bench asks of PyTorch itself: fp32 that is fp32, and gradients by given ones. Child side; judges nothing."""
+"""What the bench asks of PyTorch itself: fp32 that is fp32, gradients by given ones. Child side; judges nothing."""
 
 from __future__ import annotations
 
@@ -47,3 +47,17 @@ def gradients(
     end: Any = type("Given", (torch.autograd.Function,), methods)
     found: tuple[torch.Tensor | None, ...] = torch.autograd.grad(end.apply(*outputs), leaves, allow_unused=True)
     return found
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """In fp32, where it holds numbers that are not whole."""
+    return tensor.float() if tensor.is_floating_point() else tensor
+
+
+def have_same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two tensors are the same to the bit, NaN included."""
+    import torch
+
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return bool(torch.equal(*(t.detach().contiguous().flatten().view(torch.uint8) for t in (first, second))))

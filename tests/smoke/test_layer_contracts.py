@@ -12,9 +12,11 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from kerneldoctor.smoke import device_memory  # noqa: E402
 from kerneldoctor.smoke.bench import run_case  # noqa: E402
 from kerneldoctor.smoke.cases import choose  # noqa: E402
 from kerneldoctor.smoke.contracts import contract, contracts, matching  # noqa: E402
+from kerneldoctor.smoke.device_memory import Behind, Fences  # noqa: E402
 from kerneldoctor.smoke.protocol import Case, Result, Selection  # noqa: E402
 
 from . import layer_kernels  # noqa: E402
@@ -217,6 +219,40 @@ def test_the_other_form_of_apply_rotary_is_not_judged_by_this_contract() -> None
         raise AssertionError
 
     assert {r.outcome for r in outcomes(replaced(apply_rotary=apply_rotary), "apply_rotary")} == {"unsupported"}
+
+
+def test_looking_again_behind_an_output_leaves_alone_what_was_made_in_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Liger keeps the gradient where the logits were; here memory behind it looks written, for another reason."""
+
+    class InPlace(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            with torch.enable_grad():
+                leaf = logits.detach().clone().requires_grad_(True)
+                loss = functional.cross_entropy(leaf.float(), labels)
+                (made,) = torch.autograd.grad(loss, leaf)
+            ctx.save_for_backward(logits.detach().copy_(made))
+            return loss.detach()
+
+        @staticmethod
+        def backward(ctx: Any, one: torch.Tensor) -> Any:
+            return ctx.saved_tensors[0].mul_(one), None
+
+    class Suspicious(Fences):
+        def behind(self, outputs: Any) -> dict[str, Behind]:
+            return {name: Behind(tensor.data_ptr(), tensor.nbytes, 1) for name, tensor in outputs.items()}
+
+    class LigerCrossEntropyLoss(nn.Module):
+        def __init__(self, ignore_index: int) -> None:
+            super().__init__()
+
+        def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            return InPlace.apply(logits, labels)
+
+    monkeypatch.setattr(device_memory, "Fences", Suspicious)
+    module = replaced(LigerCrossEntropyLoss=LigerCrossEntropyLoss)
+    results = outcomes(module, "cross_entropy", "LigerCrossEntropyLoss")
+    assert {(result.outcome, result.detail) for result in results} == {("passed", "")}
 
 
 def test_ignored_labels_that_count_are_found() -> None:
