@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .cli_hub import changes_of, deliver, machine_options, progress, said_of, workload_options
+from . import cli_reports, terminal
+from .cli_hub import changes_of, facts_options, progress, said_of, workload_options
+
+if TYPE_CHECKING:
+    from .pins.verdict import PinReport
+    from .report.checks import Checks
+    from .report.redact import Identity
 
 
 @click.command()
@@ -21,7 +27,8 @@ from .cli_hub import changes_of, deliver, machine_options, progress, said_of, wo
 @click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules.")
 @click.option("--verbose", "-v", is_flag=True, help="List every place, also those that are fine or were not read.")
 @workload_options
-@machine_options
+@facts_options
+@cli_reports.report_options
 def pins(
     paths: tuple[str, ...], require_commit: bool, offline: bool, lenient: bool, timeout: float,
     folders: tuple[str, ...], verbose: bool, **options: Any,
@@ -40,7 +47,9 @@ def pins(
     3: of a pin it cannot be told (a fact is missing, the Hub did not answer).
     """
     from . import api_hub, api_pins
+    from .report.layout import Page
     from .report.pins import render, to_json
+    from .report.redact import redact_json
 
     environment, identity, address = api_hub.look_from_shell(options["env"], options["python"])
     report = api_pins.find_pins(
@@ -52,5 +61,19 @@ def pins(
         demands=api_pins.Demands(require_commit, lenient),
     )  # fmt: skip
     said = said_of(options, identity, address)
-    deliver(options, said, lambda: to_json(report), lambda page: render(report, page, verbose))
+    result = cli_reports.Result(
+        lambda color: render(report, Page(terminal.width(), color, said), verbose),
+        lambda: redact_json(to_json(report), said),
+        lambda: _checks(report, folders, options["no_redact"], identity),
+    )
+    cli_reports.deliver(result, options["form"], options["reports"], options["output"], options["no_color"])
     return report.exit_code
+
+
+def _checks(report: PinReport, folders: tuple[str, ...], secrets: bool, identity: Identity) -> Checks:
+    from .api import list_rules
+    from .report.pins import checks
+    from .report.redact import redact_value
+
+    found = checks(report, list_rules(folders))
+    return found if secrets else redact_value(found, identity)

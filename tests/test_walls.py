@@ -104,7 +104,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli_diagnose": {"errors", "report", "diagnosis", "api", "api_diagnose", "terminal"},
     "pins": {"errors", "files", "hub", "lock", "processes"},
     "api_pins": {"errors", "environment", "engine", "hub", "pins", "report", "api_hub"},
-    "cli_pins": {"api_hub", "api_pins", "cli_hub", "report"},
+    "cli_pins": {"api", "api_hub", "api_pins", "cli_hub", "cli_reports", "pins", "report", "terminal"},
     "cli_reports": {"api", "errors", "files", "host", "report", "terminal"},
     "prefetch": {"errors", "environment", "host", "probes", "engine", "hub", "processes", "smoke"},
     "api_prefetch": {"errors", "environment", "engine", "hub", "lock", "prefetch", "report", "smoke", "api_hub"},

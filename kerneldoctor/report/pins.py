@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ..engine.model import Severity
+from ..engine.model import Rule, Severity
 from ..pins.verdict import JudgedPin, PinReport
-from .checks import Check, Checks, Counts, Status, count
+from .checks import Check, Checks, Counts, Status, count, rule_texts
 from .layout import Page
 from .text import plural
 
@@ -63,12 +63,12 @@ def headline(report: PinReport) -> str:
 
 def checks_counts(report: PinReport) -> Counts:
     """Findings, fine, not determined."""
-    return count(_check(judged, report.lenient) for judged in report.pins)
+    return count(_pin_checks(report))
 
 
-def checks(report: PinReport) -> Checks:
-    """The list that every format for CI is made of."""
-    found = (*(_check(judged, report.lenient) for judged in report.pins), *_unread(report))
+def checks(report: PinReport, rules: Iterable[Rule] = ()) -> Checks:
+    """The list that every format for CI is made of. `rules` gives SARIF their pages."""
+    found = (*_pin_checks(report), *_unread(report))
     return Checks(
         title="kerneldoctor pins",
         headline=headline(report),
@@ -79,8 +79,18 @@ def checks(report: PinReport) -> Checks:
         counts=count(found),
         facts=(("for", report.target),) if report.target else (),
         notes=report.notes,
+        rules=rule_texts(rules, found),
         foot=(f"kerneldoctor {report.version}",),
     )
+
+
+def _pin_checks(report: PinReport) -> Iterator[Check]:
+    """One a pin. Its id outlives the lines above it: the how-manieth of its name in the file it is."""
+    seen: Counter[str] = Counter()
+    for judged in report.pins:
+        name = f"pin:{judged.pin.file}:{judged.pin.reference or judged.pin.place}"
+        seen[name] += 1
+        yield _check(judged, report.lenient, name if seen[name] == 1 else f"{name}:{seen[name]}")
 
 
 def render(report: PinReport, page: Page, verbose: bool = False) -> str:
@@ -139,11 +149,11 @@ def _detail(judged: JudgedPin) -> str:
     return f"{_KINDS[pin.kind]}{why}{moves}{text}"
 
 
-def _check(judged: JudgedPin, lenient: bool) -> Check:
+def _check(judged: JudgedPin, lenient: bool, identity: str) -> Check:
     pin, outlook = judged.pin, judged.outlook
     kind, severity = _class(judged)
     return Check(
-        id=f"pin:{pin.file}:{pin.line}:{pin.reference or pin.place}",
+        id=identity,
         group="pins",
         title=f"{pin.reference or pin.place}: {_verdict(judged)}",
         status=_status(judged),

@@ -116,6 +116,18 @@ def test_the_hub_is_asked_once_a_reference_and_its_word_counts(place: Place) -> 
         assert sum(path.endswith(f"{FLASH}/refs") for _, path, _ in hub.requests) == 1
 
 
+def test_the_formats_of_ci_name_file_and_line(place: Place) -> None:
+    place.write("x = 1", f'load(attn_implementation="{FLASH}@v2")', f'load(attn_implementation="{FLASH}@v2")')
+    result = place.run("--format", "github", "--report", "sarif=pins.sarif", env=machine("2.9.0+cu128"))
+    assert result.returncode == 1
+    assert "file=train.py,line=2::" in result.stdout
+    run = json.loads((place.code / "pins.sarif").read_text())["runs"][0]
+    places = [r["locations"][0]["physicalLocation"] for r in run["results"] if r["kind"] == "fail"]
+    assert [(p["artifactLocation"]["uri"], p["region"]["startLine"]) for p in places] == [
+        ("train.py", 2), ("train.py", 3),
+    ]  # fmt: skip
+
+
 def test_wrong_use_is_one_line(place: Place) -> None:
     place.write("x = 1")
     result = place.run("nothing-there")
