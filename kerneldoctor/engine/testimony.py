@@ -7,11 +7,13 @@ machine shows stays: an error message may be about another machine, or be quoted
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from ..environment import Environment, Fact, Gpu, Package, Packages, known
 from .case import Kernel, Tables, Workload
+from .facts.attention_wheels import usual_abi
 from .facts.driver import product_row
 from .symptoms import Hit
 
@@ -68,7 +70,7 @@ def add_told_of(section: Q, head: str, facts: dict[str, Fact[Any]]) -> Q:
 
 
 def infer(environment: Environment, tables: Tables) -> Environment:
-    """What a reader takes for granted: a product's compute capability, and that a listed package is all there.
+    """What a reader takes for granted: a product's capability, a torch wheel's ABI, that a listed package is all there.
 
     A scan looks at files and does not need this; of a paste nobody can say more.
     """
@@ -88,7 +90,33 @@ def infer(environment: Environment, tables: Tables) -> Environment:
         section = getattr(environment, name)
         if name not in changed and section.version.is_known and section.kind.is_unknown:
             changed[name] = dataclasses.replace(section, kind=known("complete", section.version.note))
+    if environment.system.machine.is_unknown and environment.system.os.value == "linux" and _is_for_pc(environment):
+        machine = known("x86_64", f"its GPU: {environment.gpus.note}")
+        changed["system"] = dataclasses.replace(environment.system, machine=machine)
+    if (abi := _usual_abi(environment, tables)) is not None:
+        changed["torch"] = dataclasses.replace(environment.torch, cxx11_abi=abi)
     return dataclasses.replace(environment, **changed)
+
+
+_ARM = re.compile(r"\b(?:GH\d|GB\d|Jetson|Orin|Thor|Xavier|Grace|DGX Spark)", re.IGNORECASE)
+
+
+def _is_for_pc(environment: Environment) -> bool:
+    """Whether all GPUs are named, and none is of those that come with an Arm processor."""
+    names = [str(gpu.name.value) for gpu in environment.gpus.value or () if gpu.name.is_known]
+    whole = bool(names) and len(names) == len(environment.gpus.value or ())
+    return whole and not any(_ARM.search(name) for name in names)
+
+
+def _usual_abi(environment: Environment, tables: Tables) -> Fact[bool] | None:
+    """The new C++ string ABI where every build of that torch has it; None where it is known, or both kinds exist."""
+    torch, system = environment.torch, environment.system
+    if not torch.version.is_known or not torch.cxx11_abi.is_unknown:
+        return None
+    if system.os.value in ("windows", "darwin") or system.machine.value == "aarch64":
+        return None
+    usual = usual_abi(str(torch.version.value), tables.get("torch_abi", ()))
+    return known(True, f"table torch_abi: {torch.version.note}") if usual is not None and usual[0] else None
 
 
 def _with_capability(gpu: Gpu, tables: Tables) -> Gpu:

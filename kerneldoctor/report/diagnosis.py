@@ -27,7 +27,8 @@ def headline(diagnosis: Diagnosis) -> str:
     if not diagnosis.answers:
         return "No known fault speaks out of this report."
     best = diagnosis.answers[0]
-    if best.basis == "facts" and diagnosis.has_error and best.finding.certainty == "confirmed":
+    told = any(a.basis != "facts" and a.finding.explained_by == best.finding.rule for a in diagnosis.answers)
+    if best.basis == "facts" and not told and diagnosis.has_error and best.finding.certainty == "confirmed":
         return "The message itself is not known; the environment has a known fault."
     return "This is a known fault." if best.finding.certainty == "confirmed" else "This may be a known fault."
 

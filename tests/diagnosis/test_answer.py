@@ -100,6 +100,13 @@ def test_a_remedy_for_another_torch_is_not_offered() -> None:
     assert "0510be1e482269a46fadf30069aca3ede496ff9b" not in pins["2.10.0+cu128"]
 
 
+def test_the_official_wheel_is_named_where_the_report_gives_only_releases() -> None:
+    found = diagnose_text(f"Ubuntu 22.04, Python 3.10, RTX 3090, torch 2.7.1+cu126, flash-attn 2.8.3\n{SYMBOL}")
+    remedies = found.answers[0].finding.remedies
+    assert "torch2.7cxx11abiTRUE-cp310" in remedies[0].command
+    assert not any("(unknown)" in str(remedy) or "official wheel fits" in remedy.title for remedy in remedies)
+
+
 def test_where_nothing_is_known_nothing_is_guessed() -> None:
     found = diagnose_text("It worked last week. torch 2.8.0, H100. Any idea?")
     assert not found.determined

@@ -74,6 +74,29 @@ def test_a_wheel_for_an_unknown_torch_is_unknown() -> None:
     assert case({"system": {"os": "linux", "machine": "x86_64"}}).fact("flash_attn.best_wheel").is_unknown
 
 
+@pytest.mark.parametrize(
+    ("torch", "distribution", "name"),
+    [
+        ("2.7.1+cu126", "Ubuntu 22.04.5 LTS", "flash_attn-2.8.3+cu12torch2.7cxx11abiTRUE-cp311-cp311-linux_x86_64.whl"),
+        (
+            "2.5.1+cu124",
+            "Debian GNU/Linux 12",
+            "flash_attn-2.8.3+cu12torch2.5cxx11abiFALSE-cp311-cp311-linux_x86_64.whl",
+        ),
+        ("2.7.1+cu126", "Ubuntu 20.04", "absent"),
+        ("2.5.1", "Ubuntu 22.04", "unknown"),  # without a label both kinds of the C++ ABI exist
+    ],
+)
+def test_what_the_names_of_releases_tell_is_enough_for_a_wheel(torch: str, distribution: str, name: str) -> None:
+    facts = {
+        "system": {"os": "linux", "machine": "x86_64", "distribution": distribution},
+        "python": {"version": "3.11.4"},
+        "torch": {"version": torch, "cuda": "12.6"},
+        "gpus": [{"compute_capability": "8.6"}],
+    }
+    assert answer(case(facts), "flash_attn.best_wheel") == name
+
+
 def test_the_list_of_the_unofficial_builder() -> None:
     assert answer(case(machine()), "flash_attn.community_wheel") == "2.8.3"  # torch 2.11, CUDA 13.0
     newer = machine(torch={"version": "2.15.0+cu132", "cuda": "13.2"})

@@ -5,6 +5,8 @@ Rows come from the tables `flash_attn_wheels`, `flash_attn_community_wheels` and
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from ...archs import supports_gpu
@@ -58,6 +60,8 @@ def community_wheel(case: Case) -> Fact[Any]:
 
 def _target(case: Case) -> dict[str, str] | Fact[Any]:
     facts = {path: case.fact(path) for path in _NEEDED}
+    if facts["python.abi_tag"].is_unknown:
+        facts["python.abi_tag"] = _usual_tag(case)
     for path, fact in facts.items():
         if fact.is_unknown:
             return unknown(f"{path}: {fact.note}")
@@ -69,6 +73,15 @@ def _target(case: Case) -> dict[str, str] | Fact[Any]:
         return absent(f"no wheels are built for torch {torch}")
     machine = {"arm64": "aarch64", "AMD64": "x86_64"}.get(machine, machine)
     return {"os": os, "machine": machine, "python": python, "torch": minor(torch), "cuda": cuda}
+
+
+def _usual_tag(case: Case) -> Fact[Any]:
+    """The tag of the usual CPython of a version: of a pasted report nobody says more."""
+    version, free = case.fact("python.version"), case.fact("python.free_threaded")
+    parsed = parse_version(str(version.value)) if version.is_known else None
+    if parsed is None:
+        return case.fact("python.abi_tag") if version.is_known else version
+    return known(f"cp{parsed.major}{parsed.minor}{'t' if free.value else ''}", version.note)
 
 
 def _official(case: Case) -> Row | Fact[Any]:
@@ -97,15 +110,36 @@ def _abi(case: Case) -> str | None:
     abi = case.fact("torch.cxx11_abi")
     if abi.is_known:
         return "TRUE" if abi.value else "FALSE"
-    # Every torch wheel from 2.7 on has the new ABI: https://github.com/pytorch/pytorch/issues/152790
-    return "TRUE" if in_range(case.fact("torch.version").value, ">=2.7") else None
+    usual = usual_abi(str(case.fact("torch.version").value), case.table("torch_abi"))
+    return None if usual is None else "TRUE" if usual[0] else "FALSE"
+
+
+def usual_abi(torch: str, rows: Iterable[Row]) -> tuple[bool, str] | None:
+    """Whether the wheels of a torch have the new C++ string ABI, with the source (table torch_abi); None: not known."""
+    label = torch.partition("+")[2].lower()
+    for row in rows:
+        if in_range(torch, str(row["versions"])) and (not row["labels"] or label in row["labels"]):
+            return row["abi"] == "new", str(row["source"])
+    return None
 
 
 def _runs_on_libc(case: Case, needed: str) -> bool:
     libc, version = case.fact("system.libc"), case.fact("system.libc_version")
     if libc.is_known and libc.value != "glibc":
         return False
-    return not version.is_known or in_range(version.value, f">={needed}") is not False
+    has = str(version.value) if version.is_known else _glibc_of(case)
+    return not has or in_range(has, f">={needed}") is not False
+
+
+def _glibc_of(case: Case) -> str:
+    """The C library that the distribution came with (table distribution_glibc), or ""."""
+    name = str(case.fact("system.distribution").value or "").lower()
+    number = re.search(r"\d{1,4}(?:\.\d{1,2})?", name)
+    for row in case.table("distribution_glibc") if number else ():
+        begins = any(name.startswith(known_name.lower()) for known_name in row["names"])
+        if begins and number and f"{number[0]}.".startswith(f"{row['release']}."):
+            return str(row["glibc"])
+    return ""
 
 
 def _runs_on_gpus(case: Case, archs: tuple[str, ...]) -> bool:
