@@ -103,6 +103,7 @@ class Checks:
     rules: tuple[RuleText, ...] = ()
     place: str = "pyproject.toml"  # the file that checks without one of their own are shown at
     foot: tuple[str, ...] = ()  # what judged
+    fine: str = "fine"  # what is said of the checks that passed, after their number
 
     def sorted(self) -> tuple[Check, ...]:
         """Worst first: by status, then by severity; what the exit code rests on before the rest."""
@@ -160,6 +161,7 @@ def of_report(
             Section("Every fact that was looked at", head=("fact", "value", "source"), rows=facts, folded=True),
         ),
         rules=rule_texts(rules, checks),
+        fine="looked for and not there",
         foot=(counts_line(report), knowledge_line(report)),
     )
 

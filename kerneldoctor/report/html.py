@@ -70,7 +70,8 @@ def _top(checks: Checks) -> Element:
 
 def _counts(checks: Checks) -> Element:
     counts = checks.counts
-    shown = [("findings", counts.findings, True), ("fine", counts.fine, True)]
+    noun = "finding" if counts.findings == 1 else "findings"
+    shown = [(noun, counts.findings, True), ("fine", counts.fine, True)]
     shown += [("not determined", counts.undetermined, True)]
     shown += [("ignored", counts.ignored, False), ("not run", counts.skipped, False)]
     items = [tag("li", tag("b", str(n)), f" {word}") for word, n, always in shown if n or always]
@@ -94,7 +95,7 @@ def _main(checks: Checks) -> Iterator[Element]:
     passed = [check for check in ordered if check.status == "passed"]
     if passed:
         names = [tag("li", *_named(check)) for check in passed]
-        yield _part(plural(len(passed), "check") + " fine", [tag("ul", *names, css="names")], True)
+        yield _part(f"{len(passed)} {checks.fine}", [tag("ul", *names, css="names")], True)
     folded_sections = [section for section in checks.sections if section.folded]
     yield from (_part(section.title, list(_section(section)), True) for section in folded_sections)
 
@@ -147,8 +148,7 @@ def _prose(text: str) -> Iterator[Child]:
 
 
 def _code(text: str) -> Element:
-    # To be reached and scrolled with the keyboard, where it is wider than the page.
-    return tag("pre", tag("code", text), tabindex="0")
+    return tag("pre", tag("code", text))
 
 
 def _list(rows: Iterable[tuple[str, str]]) -> Element:
@@ -161,7 +161,7 @@ def _section(section: Section) -> Iterator[Element]:
         head = tag("tr", *(tag("th", cell, scope="col") for cell in section.head))
         # On a phone a row is a block, and each cell says what it is.
         labelled = (zip(section.head, row, strict=False) for row in section.rows)
-        rows = [tag("tr", *(tag("td", cell, data_label=label) for label, cell in cells)) for cells in labelled]
+        rows = [tag("tr", *(tag("td", *_prose(cell), data_label=label) for label, cell in cells)) for cells in labelled]
         wide = tag("table", tag("thead", head), tag("tbody", *rows))
         yield tag("div", wide, css="wide", tabindex="0", role="region", aria_label=section.title)
     if section.code:

@@ -16,5 +16,5 @@ def kernels_section(answers: Iterable[Answer | tuple[str, str]]) -> Section:
 
 
 def _row(answer: Answer) -> tuple[str, str, str]:
-    pin = pin_lines(answer.pin, answer.candidates.listing.repo)[0] if answer.pin is not None else ""
+    pin = f"`{pin_lines(answer.pin, answer.candidates.listing.repo)[0]}`" if answer.pin is not None else ""
     return str(answer.meaning.reference), headline(answer), pin

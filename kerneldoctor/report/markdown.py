@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from .checks import Check, Checks, Section, Status
 from .markup import code, fenced, folding, inline, prose, table
-from .text import listing, plural, web_address
+from .text import listing, web_address
 
 _ASIDE: tuple[tuple[Status, str], ...] = (
     ("undetermined", "Not determined"), ("ignored", "Ignored"), ("skipped", "Not run"),
@@ -27,7 +27,7 @@ def render(checks: Checks, folded: bool = True) -> str:
     parts += [f"- {prose(note)}" for note in checks.notes]
     parts += [text for section in checks.sections if folded or not section.folded for text in _section(section)]
     if folded:
-        parts += _passed([check for check in ordered if check.status == "passed"])
+        parts += _passed([check for check in ordered if check.status == "passed"], checks.fine)
     parts += ["<sub>" + "<br>".join(map(inline, checks.foot)) + "</sub>"] if checks.foot else []
     return "\n\n".join(parts) + "\n"
 
@@ -73,9 +73,9 @@ def _name(check: Check) -> str:
     return inline(check.title) + (f" ({code(check.rule)})" if check.rule else "")
 
 
-def _passed(checks: list[Check]) -> Iterator[str]:
+def _passed(checks: list[Check], fine: str) -> Iterator[str]:
     if checks:
-        yield folding(f"{plural(len(checks), 'check')} fine", listing([_name(check) for check in checks]))
+        yield folding(f"{len(checks)} {fine}", listing([_name(check) for check in checks]))
 
 
 def _section(section: Section) -> Iterator[str]:

@@ -52,10 +52,14 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table of plain texts."""
+    """A table of our own sentences. In a table a bar ends the cell even within code, unless it is escaped."""
     titles = [inline(cell) or " " for cell in head]
-    lines = [titles, ["---"] * len(titles), *([inline(cell) or " " for cell in row] for row in rows)]
+    lines = [titles, ["---"] * len(titles), *([_cell(cell) or " " for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"(?<!\\)\|", r"\\|", prose(text))
 
 
 def folding(title: str, body: str) -> str:

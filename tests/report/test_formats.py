@@ -19,7 +19,7 @@ import kerneldoctor.engine.facts  # noqa: F401 - registers the derived facts
 from kerneldoctor.engine.loading import load_rules
 from kerneldoctor.report import github, html, junit, markdown, sarif
 from kerneldoctor.report.checks import Check, Checks, Section, count, of_report
-from kerneldoctor.report.markup import code, fenced, inline
+from kerneldoctor.report.markup import code, fenced, inline, table
 from kerneldoctor.report.redact import Identity, redact_value
 from kerneldoctor.report.text import web_address
 from kerneldoctor.report.trial_checks import of_trial
@@ -247,6 +247,10 @@ def test_code_holds_any_backticks() -> None:
     assert code("a `` b") == "```a `` b```"
     assert code("`x`") == "`` `x` ``"
     assert fenced("```\nrm\n```", "sh") == "````sh\n```\nrm\n```\n````"
+
+
+def test_a_bar_ends_no_cell() -> None:
+    assert table(("a",), [("x | `y | z` \\| w",)]).splitlines()[2] == "| x \\| `y \\| z` \\\\\\| w |"
 
 
 # --- HTML -------------------------------------------------------------------------------------------------------------
