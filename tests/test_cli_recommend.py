@@ -117,14 +117,16 @@ class TestRun:
         assert 'attn_implementation="sdpa"' in out
 
     def test_without_network_what_was_fetched_before_is_run_and_else_nothing_is_claimed(self, place: Place) -> None:
-        before = answer(place, REPO, *ALIKE)
+        before = answer(place, FLASH, *ALIKE)
         place.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
-        found = answer(place, REPO, *ALIKE)
+        found = answer(place, FLASH, *ALIKE)  # the index lists other commits of it
         assert (found["exit_code"], found["pin"]["tested"]) == (0, True)
         assert found["pin"]["forms"] == before["pin"]["forms"]
-        assert len(found["candidates"]) == 2  # the cache holds nothing else, but for the floor
         place.environ["HF_HOME"] = str(place.folder / "empty")
-        found = answer(place, REPO, *ALIKE)
+        found = answer(place, FLASH, *ALIKE)
+        assert (found["exit_code"], found["pin"]["tested"]) == (3, False)
+        assert found["pin"]["comment"].endswith(", untested")
+        found = answer(place, REPO, *ALIKE)  # not in the index
         assert (found["exit_code"], found["chosen"]["name"]) == (3, "sdpa")
         assert "127.0.0.1:9" in found["candidates"][0]["why"]
 
