@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from . import __version__
-from .errors import KerneldoctorError, UsageError
+from .errors import KerneldoctorError, UndeterminedError, UsageError
 from .preflight.policy import Around, Policy
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def preflight(
 
     report: gets the result, on rank 0 alone where there are several, and before the other ranks learn the exit code.
 
-    Raises UsageError for a policy that cannot be followed, UndeterminedError where a rank hears nothing from rank 0.
+    Raises UsageError for a policy that cannot be followed. A rank that hears nothing from rank 0 ends with 3.
     """
     import os
 
@@ -65,6 +65,15 @@ def preflight(
     python = policy.python or sys.executable
     return meet(launch, python, policy.timeout, lambda assembly: _Attending(
         policy, around, locks, launch, assembly, report).attend())  # fmt: skip
+
+
+def is_launched() -> bool:
+    """Whether this process is one of several ranks. Raises UsageError where what the launcher says makes no sense."""
+    import os
+
+    from .preflight.launch import find_launch
+
+    return find_launch(os.environ) is not None
 
 
 def _read(policy: Policy) -> dict[str, tuple[Locked, ...]]:
@@ -117,7 +126,11 @@ class _Attending:
         own = self._look()
         if not self._launch.leads:
             self._assembly.hand_in(own)
-            return self._assembly.learn()
+            try:
+                return self._assembly.learn()
+            except UndeterminedError as error:
+                self._around.warn(str(error))
+                return 3
         code = 4  # for the others, should anything of ours go wrong now
         try:
             found = self._all(own, self._assembly.gather(own))

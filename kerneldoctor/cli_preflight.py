@@ -95,8 +95,22 @@ def preflight(config: str | None, env: str | None, **options: Any) -> int:
     if options["offline"]:
         os.environ["HF_HUB_OFFLINE"] = "1"  # before anything reads it; for what we start as well
     policy = read_policy(config, _flags(options))
-    around = Around(env, not options["no_redact"], None, _step if sys.stderr.isatty() else lambda text: None)
+    if api_preflight.is_launched():
+        _keep_the_code()
+    step = _step if sys.stderr.isatty() else lambda text: None
+    around = Around(env, not options["no_redact"], None, step, _warn)
     return api_preflight.preflight(policy, around, lambda found: _deliver(found, options))
+
+
+def _keep_the_code() -> None:
+    """A launcher ends the other ranks as soon as one has failed: that must not change the code that all agreed on.
+
+    While the ranks meet, signals are heard there, and hurry the report.
+    """
+    import signal
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: None)
 
 
 def _flags(options: dict[str, Any]) -> dict[str, Any]:
@@ -141,6 +155,10 @@ def _step(text: str) -> None:
     from .report.text import printable
 
     click.echo(f"\r\x1b[K{printable(text)[: terminal.width() - 5]} ...", err=True, nl=False)
+
+
+def _warn(text: str) -> None:
+    terminal.write_error(f"kerneldoctor: {text}\n")
 
 
 def _deliver(found: Preflight, options: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from .ranks import Missing, Rank, from_json, to_json
 _SILENCE = 30.0  # seconds without a sign of life after which a rank counts as gone
 _LOOK = 5.0  # seconds between two looks at the signs of life
 # A launcher that ends a job sends SIGTERM, and SIGKILL 30 s later: within that time the report must be out.
-_AFTER_STOP, _AFTER_STOP_OTHERS = 6.0, 20.0
+_AFTER_STOP, _AFTER_STOP_OTHERS = 12.0, 20.0
 _PATIENCE = 30.0  # seconds after its own limit that a rank waits for the word of rank 0, which may have begun later
 _READ = 3.0  # seconds for the others to say that they have heard
 

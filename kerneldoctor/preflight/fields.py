@@ -23,17 +23,18 @@ _SHOWN = 60  # characters of a wrong value
 
 
 class Reader:
-    """One configuration (or flags alone, with file ""), and its mistakes so far."""
+    """One configuration (or flags alone, with file ""), and its mistakes so far. `flags`: keys that it does not say."""
 
-    def __init__(self, file: str, text: str) -> None:
-        self.file = file
+    def __init__(self, file: str, text: str, flags: Collection[str] = ()) -> None:
+        self.file, self._flags = file, flags
         self.mistakes: list[str] = []
         self._lines = text.splitlines()
 
     def complain(self, key: str, what: str) -> None:
         """Note a mistake at a key."""
-        line = self._line_of(key)
+        line, flagged = self._line_of(key), key.partition(".")[0] in self._flags
         where = f"{self.file}:{line}: " if self.file and line else f"{self.file}: " if self.file else ""
+        where = "" if flagged else where
         self.mistakes.append(where + what)
 
     def wrong(self, key: str, value: Any, wanted: str) -> None:

@@ -91,15 +91,22 @@ def smoke_check(reference: str, trial: Trial, seconds: float) -> Check:
     steps = tuple((step, "") for step in trial.next_steps) if status != "passed" else ()
     ran = tuple((f"ran on {run.device}", where(run)) for run in trial.runs)
     return Check(
-        f"kernel:{reference}/smoke", group_of(reference), f"{reference} {_RUNS[status == 'failed']}", status, "error",
-        detail, steps, kind="smoke", seconds=seconds, seen=ran,
+        f"kernel:{reference}/smoke", group_of(reference), _titled(reference, status, _RUNS), status, "error", detail,
+        steps, kind="smoke", seconds=seconds, seen=ran,
     )  # fmt: skip
 
 
 def unrun_check(reference: str, why: str, status: Status = "undetermined") -> Check:
     """A smoke test that gave no verdict."""
-    title = f"{reference} {_RUNS[status == 'failed']}"
+    title = _titled(reference, status, _RUNS)
     return Check(f"kernel:{reference}/smoke", group_of(reference), title, status, "error", why, kind="smoke")
+
+
+def _titled(reference: str, status: Status, words: tuple[str, str]) -> str:
+    """What was found: the first of the words, the second where it failed, or that it is not known."""
+    if status == "undetermined":
+        return f"{reference}: not known whether it {words[0]}"
+    return f"{reference} {words[status == 'failed']}"
 
 
 def group_of(reference: str) -> str:
@@ -136,8 +143,7 @@ class _Checks:
         self, name: str, status: Status, words: tuple[str, str], detail: str, severity: Severity = "error",
         remedies: tuple[tuple[str, str], ...] = (),
     ) -> Check:  # fmt: skip
-        """A check whose title says what was found: the first of the words, or the second where it failed."""
-        title = f"{self._reference} {words[status == 'failed']}"
+        title = _titled(self._reference, status, words)
         return Check(
             f"kernel:{self._reference}/{name}", group_of(self._reference), title, status, severity, detail,
             remedies if status != "passed" else (), kind=f"kernel-{name}",

@@ -42,7 +42,7 @@ def _minimum(policy: Policy, case: Case) -> Iterator[Check]:
     for name, wanted in policy.minimum.items():
         fact = case.fact(_FACTS.get(name, f"packages.{name}.version"))
         status, detail = _at_least(fact, wanted)
-        title = f"{name} is {'not ' if status == 'failed' else ''}{wanted} or newer"
+        title = _said(f"{name} is {{}}{wanted} or newer", status)
         command = f'pip install "{name}>={wanted}"' if name not in ("driver", "cuda", "python") else ""
         remedies = ((f"Bring {name} to {wanted} or newer", command),) if status == "failed" else ()
         yield Check(f"minimum:{name}", GROUP, title, status, "error", detail, remedies, kind="minimum-version")
@@ -65,7 +65,8 @@ def _gpu(wanted: RequiredGpu, case: Case) -> Iterator[Check]:
     gpus = visible_nvidia_gpus(case)
     number = plural(wanted.count, "GPU")
     if not gpus.is_known:
-        yield Check("gpu:count", GROUP, f"{number} visible", "undetermined", "error", gpus.note, kind="required-gpu")
+        yield Check("gpu:count", GROUP, f"not known whether {number} are visible", "undetermined", "error", gpus.note,
+                    kind="required-gpu")  # fmt: skip
         return
     seen = gpus.value or ()
     enough: Status = "passed" if len(seen) >= wanted.count else "failed"
@@ -93,8 +94,13 @@ def _of_all(identity: str, title: str, answers: list[tuple[bool | None, str]]) -
     verdicts = [fine for fine, _ in answers]
     status: Status = "failed" if False in verdicts else "undetermined" if None in verdicts else "passed"
     detail = "here: " + ", ".join(dict.fromkeys(text for _, text in answers))
-    said = title.format("not " if status == "failed" else "")
-    return Check(identity, GROUP, said, status, "error", detail, kind="required-gpu")
+    return Check(identity, GROUP, _said(title, status), status, "error", detail, kind="required-gpu")
+
+
+def _said(title: str, status: Status) -> str:
+    """A title with room for a "not", as what was found."""
+    text = title.format("not " if status == "failed" else "")
+    return f"not known whether {text}" if status == "undetermined" else text
 
 
 def _named(name: Fact[str], names: tuple[str, ...]) -> tuple[bool | None, str]:

@@ -83,3 +83,4 @@ class Around:
     redact: bool = True
     today: datetime.date | None = None
     step: Callable[[str], None] = lambda text: None  # told what is done next
+    warn: Callable[[str], None] = lambda text: None  # told why a rank knows no better than to end with 3

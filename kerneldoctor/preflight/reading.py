@@ -38,7 +38,7 @@ def read_policy(config: str | None = None, flags: Mapping[str, Any] = {}, start:
     """
     path = config or find_config(start)
     table, text = _load(path) if path else ({}, "")
-    reader = Reader(path, text)
+    reader = Reader(path, text, flags)
     policy = _policy(reader, _changed(table, flags), frozenset(flags))
     if reader.mistakes:
         raise UsageError("\n".join(reader.mistakes))

@@ -16,6 +16,9 @@ from .text import listing, plural
 SCHEMA = "kerneldoctor.preflight/1"
 _STYLES = {0: "bold green", 1: "bold red", 3: "bold yellow"}
 _MARKS = {"passed": "ok", "failed": "FAILED", "undetermined": "unknown", "skipped": "skipped", "ignored": "ignored"}
+_PUBLISHED = (
+    "id", "group", "title", "status", "severity", "detail", "rule", "kind", "url", "file", "line", "seconds", "decisive"
+)  # fmt: skip
 _NAMED = 3  # failing checks in the headline
 
 
@@ -139,7 +142,7 @@ def _sections(about: Mapping[str, Any]) -> list[Section]:
 
 
 def _table(section: Section, page: Page) -> None:
-    if section.title == "Every fact" or not section.rows:
+    if section.folded or not section.rows:
         return
     page.line()
     page.line(section.title, "bold")
@@ -174,11 +177,14 @@ def _lines(checks: Sequence[Check], page: Page) -> None:
             page.line()
             page.line(group, "bold")
         detail = f": {check.detail}" if check.detail else ""
-        title = check.title.removeprefix(f"{group.removeprefix('kernel ')} ")
+        kernel = group.removeprefix("kernel ")
+        title = check.title.removeprefix(f"{kernel} ").removeprefix(f"{kernel}: ")
         page.paragraph(f"  {_MARKS[check.status]:<9}", f"{title}{detail}")
 
 
 def _check_json(check: Check) -> dict[str, Any]:
-    raw = asdict(check)
-    remedies = [{"title": words, "command": command} for words, command in check.remedies]
-    return {**raw, "remedies": remedies, "seen": [list(pair) for pair in check.seen]}
+    return {
+        **{key: getattr(check, key) for key in _PUBLISHED},
+        "remedies": [{"title": words, "command": command} for words, command in check.remedies],
+        "seen": dict(check.seen),
+    }
