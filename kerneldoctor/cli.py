@@ -14,6 +14,7 @@ from . import (
     __version__,
     cli_diagnose,
     cli_diff,
+    cli_example,
     cli_hub,
     cli_pins,
     cli_prefetch,
@@ -180,6 +181,7 @@ for _command in (cli_try.try_, cli_hub.variants, cli_hub.resolve, cli_hub.index,
 cli.add_command(cli_diagnose.diagnose)
 cli.add_command(cli_recommend.recommend)
 cli.add_command(cli_pins.pins)
+cli.add_command(cli_example.example)
 cli.add_command(cli_diff.diff)
 cli.add_command(cli_prefetch.prefetch)
 cli.add_command(cli_preflight.preflight)

@@ -112,6 +112,8 @@ ALLOWED: dict[str, set[str]] = {
     "comparison": {"environment", "engine", "report"},
     "api_diff": {"errors", "engine", "report", "comparison", "api", "api_hub"},
     "cli_diff": {"api_diff", "report", "terminal"},
+    "examples": {"errors"},
+    "cli_example": {"examples", "report", "terminal"},
     "cli": {
         "cli_reports",
         "errors",
@@ -124,6 +126,7 @@ ALLOWED: dict[str, set[str]] = {
         "api_hub",
         "cli_hub",
         "cli_diff",
+        "cli_example",
         "cli_pins",
         "cli_prefetch",
         "cli_preflight",
