@@ -34,6 +34,7 @@ def read_transformers(wheel: Wheel) -> dict[str, Any]:
             break
     row |= {"version_rule": versions["rule"]} | {k: versions[k] for k in ("default_version",) if k in versions}
     row["import_demands"] = _import_demands(wheel)
+    row["allow_all_kernels"] = _allow_all_kernels(wheel)
     for name in FLASH_NAMES:
         if name in repos:
             row[name] = _default(repos[name], versions)
@@ -237,6 +238,17 @@ def _passes_empty_agent(function: ast.FunctionDef) -> bool:
         if isinstance(call, ast.Call) and _called(call) == "HfApi"
         for keyword in call.keywords
     )
+
+
+def _allow_all_kernels(wheel: Wheel) -> str:
+    """What from_pretrained(allow_all_kernels=True) does: "none" (it is not known), "own" (it opens transformers' own
+    gate, which lets only kernels-community through), "passed" (it is handed to kernels as trust_remote_code).
+    """
+    get_kernel = _function(wheel.tree("transformers/integrations/hub_kernels.py"), "get_kernel")
+    if get_kernel is None or not _has(get_kernel, "allow_all_kernels"):
+        return "none"
+    passes = "trust_remote_code" in {node.arg for node in ast.walk(get_kernel) if isinstance(node, ast.keyword)}
+    return "passed" if passes else "own"
 
 
 def _trust(texts: set[str], get_kernel: ast.FunctionDef) -> str:
