@@ -15,7 +15,7 @@ _CLAUSE = re.compile(
 _HEDGE = re.compile(
     r"\b(?:should|shall|would|could|can (?:i|we|you)|may|might|if|unless|upgrad\w+|downgrad\w+|updat(?:e|ing)"
     r"|switch(?:ed|ing)?"
-    r"|mov(?:e|ed|ing) to|roll(?:ed|ing)? back|revert\w*|works?|working|worked|fine|succeed\w*"
+    r"|mov(?:e|ed|ing) to|roll(?:ed|ing)? back|revert\w*|works?|working|worked|fine(?![- ]?tun)|succeed\w*"
     r"|no (?:such )?(?:issue|problem|error)s?|trains?(?= (?:ok|well|normally|there|just)\b|[.!;,)]|$)|trained|passe[sd]"
     r"|(?:is|are|was|were|stays?|it's) (?:ok|okay|good|normal|stable|correct|unaffected|clean|healthy)|unaffected|ran"
     r"|runs? (?:ok|well|normally|there|just|through|cleanly|perfectly|for (?:days|weeks|hours))|all good|solve[sd]|gone"
