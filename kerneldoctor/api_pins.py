@@ -6,7 +6,9 @@ No parsing of arguments and no printing here; expected trouble is a Kerneldoctor
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from .hub.candidates import Candidate, VersionCandidates
     from .hub.whatif import Changes
 
+MOST = 200  # different kernels of one code base that are judged
 NO_TARGET = (
     "no torch is installed here, so that no build was judged: name the machine that will run it with --env FILE "
     "(a saved scan) or --torch, --cuda and --gpu"
@@ -88,6 +91,8 @@ class _Oracle:
             return Outlook("fine", "comes with transformers and torch")
         if pin.kind in ("other", "not_read", "locked") or not self.has_target:
             return Outlook("not-judged", pin.why)
+        if pin.reference not in self._known and len(self._known) >= MOST:
+            return Outlook("undetermined", f"more than {MOST} different kernels: name the folders that matter")
         if pin.reference not in self._known:
             self._known[pin.reference] = self._ask(pin)
         return self._known[pin.reference]
@@ -95,12 +100,21 @@ class _Oracle:
     def _ask(self, pin: Pin) -> Outlook:
         from .hub.live import RepositoryMissingError, RevisionMissingError
 
+        start = time.monotonic()
         try:
             return (pin.kind == "name" and self._of_name(pin.reference)) or self._of_builds(pin.reference)
         except (RepositoryMissingError, RevisionMissingError) as error:
             return Outlook("missing", str(error))
         except (UndeterminedError, UsageError) as error:
             return Outlook("undetermined", str(error))
+        finally:
+            self._be_patient_once(time.monotonic() - start)
+
+    def _be_patient_once(self, seconds: float) -> None:
+        """A Hub that let us wait to the end is not asked about the other kernels."""
+        if self._asking.source == "auto" and seconds > 0.9 * self._asking.timeout:
+            self._asking = replace(self._asking, source="index")
+            self.notes.append("the Hub did not answer in time: it was not asked again")
 
     def _of_name(self, name: str) -> Outlook | None:
         """What flash_attention_2 comes to; None where that is a kernel of the Hub."""

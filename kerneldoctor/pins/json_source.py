@@ -13,6 +13,8 @@ from .python_source import python_pins
 
 _KEY = re.compile(r'"_?attn[_-]implementation(?:_internal)?"\s*:\s*')
 _MAGIC = re.compile(r"\s*[%!]")
+_NEAR = 400  # characters around a place in a line without end
+_MISSES = 50  # values and lines that are none of what they should be: after these, nobody looks any more
 _DEPTH = 4  # of the parts of a model below one key
 
 
@@ -23,12 +25,18 @@ class NotJsonError(ValueError):
 def json_pins(file: str, text: str) -> Iterator[Pin]:
     """The pins of a JSON document. It is not parsed as a whole, so one with comments is read as well."""
     decoder = json.JSONDecoder()
+    number, counted, broken = 1, 0, 0
     for found in _KEY.finditer(text):
-        spot = _spot(file, text, found.start(), "attn_implementation")
+        number += text.count("\n", counted, found.start())
+        counted = found.start()
+        spot = Spot(file, number, "attn_implementation", _line(text, counted))
         try:
             value, _ = decoder.raw_decode(text, found.end())
         except (ValueError, RecursionError):
             yield not_read(spot, "the value is no JSON")
+            broken += 1
+            if broken > _MISSES:  # nested without end: each attempt costs as much as all that is left
+                return
             continue
         yield from _values(spot, value, _DEPTH)
     for number, line in enumerate(text.splitlines(), 1):
@@ -71,16 +79,19 @@ class _Places:
     """Finds the lines of a file that hold the lines of cells: one JSON text each, in order."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._at, self._line = text, 0, 1
+        self._text, self._at, self._line, self._misses = text, 0, 1, 0
 
     def next(self, line: str) -> int:
         """The number of the file's line for the next line of code."""
+        if self._misses > _MISSES:
+            return self._line
         for spelt in (json.dumps(line, ensure_ascii=False), json.dumps(line)):
             found = self._text.find(spelt[1:-1], self._at)
             if found >= 0:
                 self._line += self._text.count("\n", self._at, found)
                 self._at = found
-                break
+                return self._line
+        self._misses += 1
         return self._line
 
 
@@ -102,6 +113,8 @@ def _values(spot: Spot, value: Any, depth: int) -> Iterator[Pin]:
         yield not_read(spot, "a value of an odd form")
 
 
-def _spot(file: str, text: str, at: int, place: str) -> Spot:
-    start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-    return Spot(file, text.count("\n", 0, at) + 1, place, shorten(text[start : end if end >= 0 else len(text)][:2000]))
+def _line(text: str, at: int) -> str:
+    """The line around a place; of a long one what stands near."""
+    start = max(text.rfind("\n", max(0, at - _NEAR), at) + 1, at - _NEAR, 0)
+    end = text.find("\n", at, at + _NEAR)
+    return shorten(text[start : end if end >= 0 else at + _NEAR])

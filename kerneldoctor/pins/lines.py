@@ -12,6 +12,7 @@ from .model import Pin, Spot, attention_pin, not_read, shorten
 FLAG = re.compile(
     r"""(--attn[_-]implementation)(?:\s*=\s*|\s+|["']\s*,\s*)(?:"([^"\n]*)"|'([^'\n]*)'|([^\s"'\\;|&,\]]+))"""
 )
+_BELOW = 50  # lines of a nested value
 _WORD = re.compile(r"""\s*-\s+["']?(--attn[_-]implementation)["']?\s*""")
 _NEXT_WORD = re.compile(r"""\s*-\s+["']?([^"'#]+?)["']?\s*(?:#.*)?""")
 _SETTING = re.compile(r"""\s*(?:-\s+)?["']?_?attn[_-]implementation["']?\s*([:=])\s*(.*)""")
@@ -29,7 +30,7 @@ def line_pins(file: str, text: str, first: int = 1) -> Iterator[Pin]:
         spot = Spot(file, first + index, "attn_implementation", shorten(line))
         found = _SETTING.match(line)
         if found:
-            yield from _setting(spot, found[2], lines[index + 1 :] if found[1] == ":" else [], line)
+            yield from _setting(spot, found[2], lines[index + 1 : index + 1 + _BELOW] if found[1] == ":" else [], line)
         elif (word := _WORD.fullmatch(line)) and index + 1 < len(lines):
             value = _NEXT_WORD.fullmatch(lines[index + 1])
             pin = attention_pin(replace(spot, place=word[1]), value[1]) if value else None
@@ -65,7 +66,7 @@ def _setting(spot: Spot, rest: str, following: list[str], line: str) -> Iterator
 
 def _nested(spot: Spot, following: list[str], indent: int) -> Iterator[Pin]:
     """The lines below a key without a value, as long as they are indented more than it."""
-    for number, line in enumerate(following[:50], spot.line + 1):
+    for number, line in enumerate(following, spot.line + 1):
         if not line.strip():
             continue
         if len(line) - len(line.lstrip()) <= indent:

@@ -51,7 +51,7 @@ class Search:
 
 def shorten(text: str) -> str:
     """A source line as it is shown."""
-    text = " ".join(text.split())
+    text = " ".join(text[: 8 * TEXT].split())  # a line of a whole file is no reason to read it for each pin in it
     return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
 
 

@@ -17,14 +17,15 @@ from .python_source import python_pins
 
 SIZE = 2 * 2**20  # bytes of a source file; nobody writes a larger one
 NOTEBOOK_SIZE = 32 * 2**20  # their outputs hold pictures
-_WORTH = re.compile(
-    rb"attn[_-]implementation|get_kernel|has_kernel|install_kernel|load_kernel|get_locked_kernel|LayerRepository"
-    rb"|FuncRepository|KernelConfig|tool\.kernels"
-)
+_WORTH = (  # plain needles: ten of these are found sooner than one expression
+    b"attn_implementation", b"attn-implementation", b"get_kernel", b"has_kernel", b"install_kernel", b"load_kernel",
+    b"get_locked_kernel", b"LayerRepository", b"FuncRepository", b"KernelConfig", b"tool.kernels",
+)  # fmt: skip
 # In Python most files only read config._attn_implementation: parsing them would cost seconds in a large code base.
 _WORTH_PARSING = re.compile(
-    rb"""attn_implementation\w*(?:["']\s*\])?\s*(?::[^=]{0,200})?=(?!=)|attn_implementation\w*["']\s*:|set_attn_implementation"""
-    rb"""|--attn[_-]impl|get_kernel|has_kernel|install_kernel|load_kernel|get_locked_kernel|LayerRepository"""
+    rb"""attn_implementation\w{0,20}(?:["']\s{0,9}\])?\s{0,99}(?::[^=]{0,200})?=(?!=)"""
+    rb"""|attn_implementation\w{0,20}["']\s{0,99}:|set_attn_implementation"""
+    rb"|--attn[_-]impl|get_kernel|has_kernel|install_kernel|load_kernel|get_locked_kernel|LayerRepository"
     rb"|FuncRepository|KernelConfig"
 )
 _HUGE, _BINARY = "larger than a source file", "no text"
@@ -66,7 +67,7 @@ def search(paths: Sequence[str]) -> Search:
 def _is_worth_reading(file: str, content: bytes) -> bool:
     if os.path.basename(file) in _NAMED:
         return True
-    return _WORTH.search(content) is not None and (
+    return any(needle in content for needle in _WORTH) and (
         not file.endswith((".py", ".pyi")) or _WORTH_PARSING.search(content) is not None
     )
 

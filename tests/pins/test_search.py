@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -235,6 +236,37 @@ class TestWhereIsLooked:
 
         os.mkfifo(tmp_path / "a.py")
         assert "named pipe" in search([str(tmp_path)]).unread[0][1]
+
+
+class TestHostileTexts:
+    """What one file of two megabytes can cost: a quarter of an hour where reading is not linear."""
+
+    @pytest.mark.parametrize(
+        ("name", "piece"),
+        [
+            ("a.py", "attn_implementation"),
+            ("b.py", 'attn_implementation="me/k@v1";'),
+            ("a.json", '"attn_implementation":"me/k@v1",'),
+            ("b.json", '{"attn_implementation":'),
+            ("a.yaml", "attn_implementation:\n"),
+            ("a.sh", '--attn_implementation "'),
+            ("kernels.lock", "attn_implementation"),
+        ],
+    )
+    def test_a_file_that_says_one_thing_again_and_again(self, tmp_path: Path, name: str, piece: str) -> None:
+        (tmp_path / name).write_text(piece * (200_000 // len(piece)))
+        start = time.monotonic()
+        search([str(tmp_path)])
+        assert time.monotonic() - start < 30
+
+    def test_a_notebook_whose_lines_are_spelt_in_a_way_of_their_own(self, tmp_path: Path) -> None:
+        source = "x = 1\n" * 20_000 + 'load(attn_implementation="me/k@v1")\n'
+        spelt = "".join(f"\\u{ord(letter):04x}" for letter in source)
+        cells = f'"cells": [{{"cell_type": "code", "source": "{spelt}"}}]}}'
+        (tmp_path / "a.ipynb").write_text("{" + cells)
+        assert search([str(tmp_path)]).pins == ()  # the literal is not in the file: it is not opened
+        (tmp_path / "b.ipynb").write_text('{"attn_implementation": 1, ' + cells)
+        assert [pin.reference for pin in search([str(tmp_path)]).pins] == ["me/k@v1"]
 
 
 def test_the_hook_of_pre_commit_passes_the_files_that_are_read() -> None:
