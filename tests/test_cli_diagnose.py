@@ -62,6 +62,19 @@ def test_a_reply_can_be_posted_as_it_is(report: str) -> None:
     assert "> line 4: `UserWarning" in reply
 
 
+def test_a_reply_links_pages_and_leaves_out_what_follows_from_the_fault() -> None:
+    text = (
+        "RTX 3090, Ubuntu 22.04, Python 3.12, torch 2.6.0, flash-attn 2.6.3\nImportError: /x/python3.12/site-packages/"
+        "flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationE"
+        "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+    )
+    reply = run("-", "--format", "markdown", text=text).stdout
+    assert "\nhttps://github.com/mjun0812" in reply
+    assert "```python\nhttps" not in reply
+    assert "KD2002" in reply
+    assert "KD2001" not in reply
+
+
 @pytest.mark.parametrize("form", ["console", "json", "markdown"])
 def test_names_and_secrets_of_the_report_are_not_repeated(report: str, form: str) -> None:
     shown = run(report, "--format", form, "--verbose").stdout

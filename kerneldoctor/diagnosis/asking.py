@@ -17,7 +17,7 @@ class Ask:
     facts: tuple[str, ...]  # the facts that it would give
 
 
-_SCAN = ("everything that is missing, in one go", "kerneldoctor scan --format json")
+_SCAN = ("machine, driver, torch and packages in one report", "kerneldoctor scan --format json")
 REPLAY = Ask(
     "what the recorded machine says: save the capture to a file", "kerneldoctor scan --replay capture.json", ()
 )

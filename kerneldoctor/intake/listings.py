@@ -39,6 +39,7 @@ _BRACKET = re.compile(
 _POETRY = re.compile(
     r"([a-z0-9][a-z0-9._-]{0,60})\s+(?:\(!\)\s+)?(\d[\w.!+-]{0,60})(?:\s+[0-9a-f]{7,40})?\s+([A-Z🤗].{3,200})"
 )
+_MORE_FACTS = re.compile(r"\d\.\d|\bdriver\b|\b[A-Z]{1,3}\d{2,4}\b|\bNVIDIA\b")
 _NAME_VERSION = re.compile(r"\s*Name:\s*([A-Za-z0-9][A-Za-z0-9._-]{0,80})\s*$")
 _VERSION_LINE = re.compile(r"\s*Version:\s*v?(\d[\w.!+-]{0,80})\s*$")
 _FILTER = re.compile(r"\b(?:grep|rg|findstr|select-string|head|tail|awk|sed)\b", re.IGNORECASE)
@@ -68,7 +69,7 @@ def read(line: Line, notebook: Notebook) -> bool:
     if direct := _DIRECT.match(text):
         _direct(direct, line, notebook)
         return True
-    if (poetry := _POETRY.fullmatch(text)) and _POETRY.fullmatch(text):
+    if (poetry := _POETRY.fullmatch(text)) and not _MORE_FACTS.search(poetry[3]):
         notebook.saw("poetry show")
         _note(poetry[1], poetry[2], line, notebook, "poetry show")
         return True

@@ -166,11 +166,19 @@ def _reply(diagnosis: Diagnosis) -> Iterable[str]:
         doubt = "" if advice.certain else " (if it applies to you)"
         note = f" {inline(advice.note)}" if advice.note else ""
         yield f"{lead}: {inline(advice.title)}{doubt}.{note}"
-        for text, language in ((advice.command, "sh"), (advice.snippet, "python")):
-            if text:
-                yield fenced(text, language)
+        if advice.command:
+            yield fenced(advice.command, "sh")
+        if advice.snippet:
+            yield _snippet(advice.snippet)
     if finding.references:
         yield "See " + ", ".join(finding.references[:3])
+
+
+def _snippet(text: str) -> str:
+    """What to write somewhere: a page, a line for the shell, or Python."""
+    if text.startswith("https://") and len(text.split()) == 1:
+        return text
+    return fenced(text, "sh" if text.startswith("export ") else "python")
 
 
 def _reply_ask(diagnosis: Diagnosis) -> Iterable[str]:
@@ -181,7 +189,8 @@ def _reply_ask(diagnosis: Diagnosis) -> Iterable[str]:
 
 
 def _reply_others(diagnosis: Diagnosis) -> Iterable[str]:
-    others = [a for a in diagnosis.answers[1 : 1 + _OTHERS] if a.finding.certainty == "confirmed"]
+    sure = [a for a in diagnosis.answers[1:] if a.finding.certainty == "confirmed"]
+    others = [a for a in sure if not a.finding.explained_by][:_OTHERS]  # what follows from the fault goes with it
     if others:
         yield "I also noticed:"
         yield "\n".join(f"- {inline(a.finding.title)} (`{a.finding.rule}`)" for a in others)
