@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -95,22 +96,24 @@ def preflight(config: str | None, env: str | None, **options: Any) -> int:
     if options["offline"]:
         os.environ["HF_HUB_OFFLINE"] = "1"  # before anything reads it; for what we start as well
     policy = read_policy(config, _flags(options))
-    if api_preflight.is_launched():
-        _keep_the_code()
+    launched = api_preflight.is_launched()
+    if launched:
+        _on_signals(lambda number, frame: None)
     step = _step if sys.stderr.isatty() else lambda text: None
     around = Around(env, not options["no_redact"], None, step, _warn)
-    return api_preflight.preflight(policy, around, lambda found: _deliver(found, options))
+    code = api_preflight.preflight(policy, around, lambda found: _deliver(found, options))
+    if launched:
+        _on_signals(signal.SIG_IGN)  # a handler of ours would not hold while Python ends
+    return code
 
 
-def _keep_the_code() -> None:
+def _on_signals(handler: Any) -> None:
     """A launcher ends the other ranks as soon as one has failed: that must not change the code that all agreed on.
 
     While the ranks meet, signals are heard there, and hurry the report.
     """
-    import signal
-
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, frame: None)
+        signal.signal(number, handler)
 
 
 def _flags(options: dict[str, Any]) -> dict[str, Any]:

@@ -54,13 +54,15 @@ class Meeting:
     def __enter__(self) -> Meeting:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._send({"order": "over"})
+    def __exit__(self, kind: type[BaseException] | None, value: object, trace: object) -> None:
+        # After an error the child is left without a word, so that it tells the others that this rank is gone.
+        if kind is None:
+            self._send({"order": "over"})
         with contextlib.suppress(OSError):
             assert self._child.stdin is not None
             self._child.stdin.close()
         try:
-            self._child.wait(2)
+            self._child.wait(2 if kind is None else _LINGER + 2)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait(2)
