@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from .hub.metadata import Metadata
     from .smoke.contracts import Contract
     from .smoke.fetch import Fetched
+    from .smoke.protocol import Case as SmokeCase
     from .smoke.runner import Limits
+    from .smoke.through.order import Through
     from .smoke.trial import Refusal, Run, Subject, Trial
     from .smoke.weigh import Knowledge
 
@@ -37,6 +39,7 @@ def try_kernel(
     python: str | None = None,
     device: str = "auto",
     cases: Cases = ALL_CASES,
+    through: Through | None = None,
     trust_remote_code: Sequence[str] = (),
     verify: bool = False,
     bounds: Bounds = USUAL_BOUNDS,
@@ -48,7 +51,8 @@ def try_kernel(
 
     Exactly one of: reference (owner/name@revision, flash_attention_2), local (a folder in Hub layout), module (an
     importable package). python: the interpreter that owns torch; ours by default. device: auto, cpu, cuda, a number,
-    or all. trust_remote_code: repositories whose publisher need not be trusted by the Hub. verify: demand a signature.
+    or all. through: let transformers or TRL load it, into a small random model, instead of calling its functions.
+    trust_remote_code: repositories whose publisher need not be trusted by the Hub. verify: demand a signature.
     rules: folders of more rules. environment: the facts of that interpreter, where they were looked at already.
 
     Raises UsageError for what cannot be done as asked, UndeterminedError where the question cannot be answered here:
@@ -66,7 +70,7 @@ def try_kernel(
     host = RealHost()
     target = find_target(host, python)
     facts = environment or run_probes(host, target)
-    wish = Wish(what, device, cases, tuple(trust_remote_code), verify, bounds, tuple(rules), listener)
+    wish = Wish(what, device, cases, tuple(trust_remote_code), verify, bounds, tuple(rules), listener, through)
     return _Attempt(wish, target.executable, facts).go()
 
 
@@ -81,7 +85,7 @@ class _Attempt:
 
         self._devices = find_devices(wish.device, Case(environment, shipped_tables()))
         environment = facts_on(self._devices, environment)
-        self._what, self._python, self._environment = wish.what, python, environment
+        self._what, self._python, self._environment, self._through = wish.what, python, environment, wish.through
         self._cases, self._trust, self._verify = wish.cases, wish.trust, wish.verify
         self._bounds, self._folders, self._listener = wish.bounds, wish.folders, wish.listener
         self._rules = all_rules(tuple(Path(folder) for folder in wish.folders))
@@ -96,8 +100,11 @@ class _Attempt:
         from .smoke.weigh import workload_facts
 
         workload = asked_workload(self._cases, self._python, self._listener)
+        if self._through is not None:
+            self._check_through(self._through)
         fetched = self._fetch(workload)
         if not isinstance(fetched, _Ready):
+            self._hear_library(*fetched)
             return self._refused(fetched[0], fetched[1])
         knowledge = self._knowledge(fetched.kernel)
         issues = knowledge.issues(workload_facts(workload, self._cases.backward))
@@ -198,6 +205,9 @@ class _Attempt:
         self._listener.step("checking the files of the build")
         checked = check_build(fetched.folder, self._release)
         self._notes += checked.notes
+        if checked.metadata is not None and checked.metadata.kernel_depends:
+            others = ", ".join(checked.metadata.kernel_depends)
+            self._notes.append(f"it loads other kernels in turn, which were not checked beforehand: {others}")
         refusals = list(checked.refusals)
         if self._verify and not refusals:
             signature = check_signature(fetched.folder, self._python)
@@ -252,6 +262,8 @@ class _Attempt:
         from .smoke.protocol import Selection
         from .smoke.runner import Order, run_cases
 
+        if self._through is not None:
+            return self._run_through(self._through, fetched, device, workload)
         selection = Selection(
             set=self._cases.set or ("workload" if workload else "quick"),
             backward=self._cases.backward,
@@ -264,6 +276,42 @@ class _Attempt:
         if self._cases.only and run.loaded is not None:
             self._all_found(run, selection)
         return run
+
+    def _check_through(self, through: Through) -> None:
+        from .smoke.through.order import check_packages, check_wish
+
+        check_wish(through, self._what.module, self._cases)
+        check_packages(through, self._case, self._python)
+
+    def _run_through(self, through: Through, fetched: Fetched, device: str, workload: Mapping[str, Any]) -> Run:
+        """The cases of a model that another library builds with the kernel."""
+        from .smoke.through.order import cases_of, check_run, request_of
+
+        cases = cases_of(through, self._cases, workload)
+        run = self._child(request_of(through, fetched, self._cases, workload), device, cases)
+        check_run(run, self._cases)
+        return run
+
+    def _child(self, fetched: Fetched, device: str, cases: tuple[SmokeCase, ...]) -> Run:
+        from .smoke.runner import Order, run_cases
+
+        order = Order(fetched.request, device, self._python, cases=cases, environ=fetched.environ)
+        return run_cases(order, self._limits(), self._listener.progress)
+
+    def _hear_library(self, subject: Subject, refusals: Sequence[Refusal]) -> None:
+        """Of a kernel without a build: what the library makes of it. Nobody's code is run that is not trusted."""
+        from .smoke.precheck import check_publisher
+        from .smoke.through.order import only_asked
+
+        if self._through is None or not subject.repo or any(refusal.code != "no-variant" for refusal in refusals):
+            return
+        asks = subject.source == "live" or not subject.source
+        if check_publisher(subject.repo, self._release, self._trust, asks, self._bounds.hub)[1] is not None:
+            return
+        self._listener.step(f"asking {self._through.library}")
+        run = self._child(only_asked(self._through, subject, subject.repo in self._trust), self._devices[0], ())
+        said = "loads it nevertheless" if run.problem is None else f"says: {run.problem.message}"
+        self._notes.append(f"{self._through.library} {run.packages.get(self._through.library, '')} {said}")
 
     def _limits(self) -> Limits:
         from .smoke.runner import Limits
@@ -295,6 +343,13 @@ class _Attempt:
 
         subject = self._as_loaded(ready.fetched.subject, runs)
         verdict = judge_runs((), runs)
+        steps: tuple[str, ...] = ()
+        if self._through is not None:
+            from .smoke.through.order import in_words, notes_of, range_step
+
+            verdict = in_words(verdict, self._through, runs)
+            self._notes += notes_of(runs, subject)
+            steps = range_step(self._case)
         findings = weigh(knowledge, workload_facts(workload, self._cases.backward), runs)
         return Trial(
             subject=subject,
@@ -306,7 +361,7 @@ class _Attempt:
             notes=tuple(
                 dict.fromkeys((*self._notes, *self._left_out(runs, workload), *(n for run in runs for n in run.notes)))
             ),
-            next_steps=next_steps(subject, runs, findings, bool(self._cases.only)),
+            next_steps=tuple(dict.fromkeys((*steps, *next_steps(subject, runs, findings, bool(self._cases.only))))),
         )
 
     def _left_out(self, runs: Sequence[Run], workload: Mapping[str, Any]) -> tuple[str, ...]:

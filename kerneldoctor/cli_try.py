@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .report.checks import Checks
     from .report.redact import Identity
     from .smoke.runner import Progress
+    from .smoke.through.order import Through
     from .smoke.trial import Trial
 
 Command = Callable[..., Any]
@@ -46,6 +47,11 @@ _WHAT = option_group(
         help="Run this repository's code although the Hub does not mark its publisher as trusted.",
     ),
     click.option("--verify", is_flag=True, help="Demand a signature by a publisher that kernels trusts."),
+    click.option(
+        "--through", "library", type=click.Choice(["transformers", "trl"]),
+        help="Let this library load it into a small random model, and hold that to sdpa and eager.",
+    ),
+    click.option("--compile", "compiled", is_flag=True, help="Through transformers: under torch.compile as well."),
 )  # fmt: skip
 CASES = option_group(
     click.option("--cases", "case_set", type=click.Choice(["quick", "full"]), help="Which cases; quick by default."),
@@ -90,6 +96,7 @@ def try_(reference: str | None, local: str | None, module: str | None, python: s
     environment, identity = api_hub.look(None, python)
     trial = api_try.try_kernel(
         reference, local=local, module=module, python=python, device=options["device"], cases=cases_of(options),
+        through=_through_of(options),
         trust_remote_code=options["trust"], verify=options["verify"], bounds=bounds_of(options),
         rules=options["folders"], listener=listener_on_stderr(), environment=environment,
     )  # fmt: skip
@@ -122,6 +129,16 @@ def cases_of(options: dict[str, Any]) -> Cases:
         options["case_set"], options["only"], options["seed"], not options["inference"], options["model"],
         {name: value for name, value in workload.items() if value is not None},
     )  # fmt: skip
+
+
+def _through_of(options: dict[str, Any]) -> Through | None:
+    """The library that the options name. Raises UsageError for a flag that needs one."""
+    from .smoke.through.order import Through
+
+    if options["compiled"] and options["library"] != "transformers":
+        raise UsageError("--compile goes with --through transformers")
+    flags = frozenset({"compile"} if options["compiled"] else ())
+    return Through(options["library"], flags) if options["library"] else None
 
 
 def bounds_of(options: dict[str, Any]) -> Bounds:

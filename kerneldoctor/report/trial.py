@@ -100,6 +100,8 @@ def _source(source: str) -> str:
 
 def _run(run: Run, page: Page, verbose: bool, several: bool) -> None:
     page.paragraph("  ran on  ", where(run))
+    for label, text in _through_lines(run):
+        page.paragraph(f"  {label:<7} ", text)
     if run.loaded is not None and not run.loaded.contracts:
         names = ", ".join(run.loaded.exports[: None if verbose else 20])
         page.paragraph("  exports ", f"{names or 'nothing'}: no contract is known for these, so nothing was judged")
@@ -115,14 +117,33 @@ def _run(run: Run, page: Page, verbose: bool, several: bool) -> None:
         page.paragraph("  time    ", _times(run))
 
 
+def _through_lines(run: Run) -> Iterator[tuple[str, str]]:
+    """Of a kernel that another library loaded: into what, under which name, and what it really is."""
+    loaded = run.loaded
+    seen = loaded.through if loaded is not None else {}
+    if loaded is None or not seen:
+        return
+    heads = f", {seen['heads']}/{seen['kv_heads']} heads d{seen['head_dim']}" if seen.get("heads") else ""
+    yield "model", f"{seen['model']}, {seen['layers']} layers{heads}, {seen['dtype']}, random weights"
+    by = {"you": "as you asked", "package": f"for {seen['asked']}, because it is installed"}.get(
+        str(seen["chosen_by"]), f"by transformers' own choice, for {seen['asked']}"
+    )
+    commit = f"@{loaded.commit}" if loaded.commit and "@" not in str(seen["runs"]) else ""
+    yield "runs", f"{seen['runs']}{commit}, {by}"
+    if loaded.file:
+        build = f" (build {loaded.build_id})" if loaded.build_id else ""
+        yield "file", f"{loaded.file}{build}"
+
+
 def where(run: Run) -> str:
     """The device of a run, and what it ran with."""
-    seen = run.versions
+    seen, through = run.versions, run.loaded is not None and bool(run.loaded.through)
+    named = ("kernels", "triton", *(("transformers", "trl") if through else ()))
     name = str((seen.device if seen else {}).get("name") or run.device)
     parts = [f"{name} ({run.device})" if name != run.device else name]
     if seen is not None:
         parts.append(f"torch {seen.torch}")
-    parts += [f"{package} {version}" for package, version in run.packages.items() if package in ("kernels", "triton")]
+    parts += [f"{package} {version}" for package, version in run.packages.items() if package in named]
     return ", ".join(parts)
 
 
@@ -254,6 +275,7 @@ def _load_json(run: Run) -> dict[str, Any]:
         "contracts": list(loaded.contracts) if loaded else [],
         "module": loaded.module if loaded else None,
         "file": loaded.file if loaded else None,
+        **({"through": dict(loaded.through)} if loaded and loaded.through else {}),
     }
 
 

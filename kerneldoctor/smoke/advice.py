@@ -7,6 +7,8 @@ from typing import Any
 
 from .trial import Note, Run, Subject
 
+_LIBRARIES = ("transformers", "trl")  # contracts of a kernel within a model
+
 
 def next_steps(subject: Subject, runs: Sequence[Run], findings: Sequence[Note], reproduced: bool) -> tuple[str, ...]:
     """What to try after a failure, most helpful first. `reproduced`: single cases were asked for by name."""
@@ -18,13 +20,14 @@ def next_steps(subject: Subject, runs: Sequence[Run], findings: Sequence[Note], 
         worst = failed[0].case
         name = f"--local {subject.folder}" if subject.source == "local" else subject.reference
         name = f"--module {subject.reference}" if subject.source == "module" else name
-        steps.append(f"see it again: kerneldoctor try {name} --case {worst.id} --seed {worst.seed}")
+        through = f" --through {worst.contract}" if worst.contract in _LIBRARIES else ""
+        steps.append(f"see it again: kerneldoctor try {name}{through} --case {worst.id} --seed {worst.seed}")
     for note in findings:
         if note.standing == "agrees":
             steps += [_advice_text(advice) for advice in note.remedies[:2]]
     if subject.repo:
         steps.append(f"other versions that fit here: kerneldoctor variants {subject.repo}")
-    if any(report.case.contract.startswith("flash_attn") for report in failed):
+    if any(report.case.contract.startswith(("flash_attn", *_LIBRARIES)) for report in failed):
         steps.append('what torch brings always works: attn_implementation="sdpa"')
     return tuple(dict.fromkeys(steps))
 

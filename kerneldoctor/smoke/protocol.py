@@ -49,7 +49,11 @@ CaseOutcome = Literal["passed", "wrong", "raised", "oom", "unsupported", "skippe
 RefusalReason = Literal[
     "no-torch",
     "no-kernels",
+    "no-transformers",
+    "no-trl",
+    "no-model",
     "no-device",
+    "kernels-out-of-range",
     "untrusted",
     "no-variant",
     "not-found",
@@ -75,6 +79,9 @@ class KernelRequest:
                    honoured because the kernels library does.
     mode "local":  `path` of a directory in Hub layout: the repo, its `build/`, or one variant.
     mode "module": `module` is an importable name ("flash_attn", "fa3_fwd_interface").
+
+    through: transformers or TRL load it, under the name `attention` (attn_implementation), into a small model: that of
+             `model` (a config.json or a name), or the default one, with the heads and the dtype of `workload`.
     """
 
     mode: Literal["hub", "local", "module"]
@@ -84,6 +91,10 @@ class KernelRequest:
     path: str | None = None
     module: str | None = None
     trust_remote_code: bool = False
+    through: Literal["transformers", "trl"] | None = None
+    attention: str | None = None
+    model: str | None = None
+    workload: dict[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +227,7 @@ class Loaded:
     contracts: names of the contracts that fit these exports (none: "loaded, no contract").
     variant:   build directory name, build_id: id from metadata.json or of the native library; None when not known.
     commit:    full commit of the snapshot it came from, when it came from the Hub cache.
+    through:   of a kernel that another library loaded: which library, what was asked, what runs, who chose it.
     """
 
     event: ClassVar[str] = "loaded"
@@ -228,6 +240,7 @@ class Loaded:
     build_id: str | None = None
     commit: str | None = None
     source: Literal["hub", "local", "module"] = "hub"
+    through: dict[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,9 @@ class Room:
                 # Children die before the first stage of a case: it must be this case, or there would be no end.
                 self._blame(self._rest()[0].id, ending)
                 barren = 0
-        self._skip_rest()
-        cases = tuple(self._reports[case.id] for case in self._planned or ())
+        if self._problem is None:
+            self._skip_rest()
+        cases = tuple(self._reports[case.id] for case in self._planned or () if case.id in self._reports)
         return replace(
             self._run,
             cases=cases,

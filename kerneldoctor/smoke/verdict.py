@@ -11,8 +11,10 @@ from .protocol import Case
 from .trial import FAILURES, CaseReport, LoadProblem, Pin, Refusal, Run, Subject, Verdict
 
 # What lies with the machine or the request: nothing was learnt about the kernel.
-_MACHINE = frozenset({"no-torch", "no-kernels", "no-device", "hub-unreachable"})
-_ATTENTION = ("flash_attn",)
+_MACHINE = frozenset(
+    {"no-torch", "no-kernels", "no-transformers", "no-trl", "no-model", "no-device", "hub-unreachable"}
+)
+_ATTENTION = ("flash_attn", "transformers", "trl")
 
 
 def judge_runs(refusals: Sequence[Refusal], runs: Sequence[Run]) -> Verdict:

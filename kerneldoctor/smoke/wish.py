@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from ..hub.issues import KnownIssue
     from .runner import Progress
+    from .through.order import Through
 
 CaseSet = Literal["quick", "full"]
 
@@ -71,3 +72,4 @@ class Wish:
     bounds: Bounds
     folders: tuple[str | Path, ...]
     listener: Listener
+    through: Through | None = None  # the library that is to load it

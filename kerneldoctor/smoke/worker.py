@@ -23,7 +23,7 @@ if sys.path and sys.path[0].replace("\\", "/").rstrip("/") == _HERE:
     del sys.path[0]
 
 _PACKAGE = "_kerneldoctor_smoke"
-_NAMED = ("torch", "kernels", "huggingface_hub", "transformers", "triton", "numpy", "flash-attn", "liger-kernel")
+_NAMED = ("torch", "kernels", "huggingface_hub", "transformers", "trl", "triton", "numpy", "flash-attn", "liger-kernel")
 
 
 def _siblings() -> None:
@@ -73,7 +73,7 @@ class Worker:
                 protocol.Refused(nonce, refusal.reason, refusal.message, self._stage_name, refusal.tail)
             )
             return int(protocol.EXIT_REFUSED)
-        described = loading.describe(kernel, self._job.kernel, nonce)
+        described = self._room("loading").describe(kernel, self._job.kernel, nonce)
         self._journal.write(described)
         self._stage("plan")
         cases = self._cases(described.exports)
@@ -110,7 +110,11 @@ class Worker:
         version = str(sys.modules["torch"].__version__)
         self._journal.write(self._protocol.Versions(self._job.nonce, version, toolkit, device))
         self._stage("load-kernel")
-        return loading.load(self._job.kernel, self._job.device)
+        return self._room("loading").load(self._job.kernel, self._job.device)
+
+    def _room(self, name: str) -> Any:
+        """Who loads and who judges: the kernel by itself, or within a model."""
+        return _sibling(f"through.{name}" if self._job.kernel.through else name)
 
     def _cases(self, exports: tuple[str, ...]) -> tuple[Any, ...]:
         if self._job.cases or self._job.selection is None:
@@ -121,7 +125,7 @@ class Worker:
         protocol, nonce = self._protocol, self._job.nonce
         self._end_stage()
         try:
-            contract = _sibling("contracts").contract(case.contract)
+            contract = self._room("contracts").contract(case.contract)
         except KeyError:
             return protocol.Result(nonce, case.id, "skipped", f"there is no contract {case.contract}", "plan", 0.0)
         result = _sibling("bench").run_case(

@@ -57,6 +57,9 @@ def flash_attn_varlen_func(
     return_attn_probs=False,
 ):
     """Attention within each of several sequences that lie behind each other."""
+    if FAULT == "packing-ignored" and len(cu_seqlens_q) > 4:
+        # All sequences after the second are taken for one.
+        cu_seqlens_q, cu_seqlens_k = (torch.cat([ends[:3], ends[-1:]]) for ends in (cu_seqlens_q, cu_seqlens_k))
     parts, lses = [], []
     for (q0, q1), (k0, k1) in zip(_pairs(cu_seqlens_q), _pairs(cu_seqlens_k), strict=True):
         out, lse = _attend(

@@ -49,6 +49,9 @@ def flash_attn_varlen_func(
     return_attn_probs=False,
 ):
     """Attention within each of several sequences that lie behind each other."""
+    if FAULT == "packing-ignored" and len(cu_seqlens_q) > 4:
+        # All sequences after the second are taken for one.
+        cu_seqlens_q, cu_seqlens_k = (torch.cat([ends[:3], ends[-1:]]) for ends in (cu_seqlens_q, cu_seqlens_k))
     parts, lses = [], []
     q_ends, k_ends = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
     for number in range(len(q_ends) - 1):

@@ -1,0 +1,280 @@
+"""What a model with a kernel is held to: the same model without it, each sequence alone, in fp32 and in its own dtype.
+
+Child side. That each sequence runs alone makes the reference right by construction: how transformers masks padding and
+packing for sdpa and eager is not relied on. It must not know how kernels are loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .. import numerics
+from ..bench import Bench, Skip, Wrong
+from ..contracts._contract import Contract
+from ..torch_math import plain_math
+from .batch import Batch, lay_out, make_sequences
+from .loading import Subject
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..contracts._contract import Tensors
+
+_BASELINES = ("sdpa", "eager")
+_NEW_TOKENS = 12
+_LOSS_FLOOR = 2e-3  # of the loss: it is one number, and the baselines may have been lucky
+_NAMED = 3  # gradients that a sentence names
+_TIE = 4.0  # times what low precision costs: two logits that near are as good as each other
+
+
+class InModel(Contract):
+    """A model with the kernel, in one layout of a batch."""
+
+    name: ClassVar[str] = "transformers"
+    description: ClassVar[str] = "attn_implementation of a small random model, against sdpa and eager"
+    exports: ClassVar[tuple[str, ...]] = ()
+
+    def examine(self, bench: Any) -> None:
+        """Trains or generates, and compares."""
+        scene = _Scene(bench, bench.kernel)
+        scene.generate() if bench.params["does"] == "generate" else scene.train()
+
+
+class _Scene:
+    """One case on the bench."""
+
+    def __init__(self, bench: Bench, subject: Subject) -> None:
+        self._bench, self._subject = bench, subject
+        with bench.at("make-inputs"):
+            lengths = [int(length) for length in bench.params["lengths"]]
+            words = int(subject.config.vocab_size)
+            sequences = make_sequences(lengths, words, bench.case.seed, subject.device)
+            self._batch: Batch = lay_out(str(bench.params["layout"]), sequences)
+
+    # --- a training step --------------------------------------------------------------------------------------------
+
+    def train(self) -> None:
+        """One forward and backward: logits where there is no padding, the loss, every parameter's gradient."""
+        bench, backward = self._bench, bool(self._bench.params.get("backward"))
+        exact, baselines = self._references(lambda model: _alone(model, self._batch.sequences, backward))
+        model = self._subject.tried()
+        model.zero_grad(set_to_none=True)
+        output = self._watched(lambda: self._forward(model))
+        got = {"logits": self._batch.rows(output.logits.detach()), "loss": output.loss.detach().reshape(1)}
+        self._judge(got, exact, baselines)
+        self._note_same_layout(got, exact)
+        bench.close_forward()
+        if not backward:
+            return
+        bench.direction = "backward"
+        with bench.at("backward"):
+            output.loss.backward()
+        self._judge_gradients(model, exact, baselines)
+        model.zero_grad(set_to_none=True)
+
+    def _forward(self, model: Any) -> Any:
+        params = self._bench.params
+        if params.get("checkpointing"):
+            model.gradient_checkpointing_enable()
+        call = _compiled(model) if params.get("compile") else model
+        try:
+            return call(**self._batch.inputs, labels=self._batch.labels, use_cache=False)
+        finally:
+            # The backward recomputes with what was recorded; only the next case must not be checkpointed.
+            if params.get("checkpointing"):
+                model.gradient_checkpointing_disable()
+
+    def _watched(self, forward: Callable[[], Any]) -> Any:
+        """The forward; raises Wrong where the kernel was not called in it."""
+        bench, calls = self._bench, self._subject.calls
+        before = dict(calls.counts)
+        if bench.params.get("compile"):
+            with bench.at("forward"), calls.unwatched():
+                output = forward()
+            bench.notes.append("compiled: calls of the kernel cannot be counted")
+            return output
+        with bench.at("forward"):
+            output = forward()
+        made = calls.since(before)
+        if not made:
+            raise Wrong(self._not_called())
+        bench.notes.append(f"called {', '.join(f'{name} {count} times' for name, count in made.items())}")
+        return output
+
+    def _not_called(self) -> str:
+        asked, runs = self._subject.attention, self._subject.runs
+        if asked == runs:
+            return f"no function of {asked} was called, although the model names it"
+        return f"{asked} was asked for and {runs} runs: transformers took it in its place"
+
+    # --- generation -------------------------------------------------------------------------------------------------
+
+    def generate(self) -> None:
+        """Greedy decoding with the cache; each step's logits against a forward over all tokens so far."""
+        bench, model = self._bench, self._subject.tried().eval()
+        try:
+            made = self._watched(lambda: self._generated(model))
+        finally:
+            model.train()
+        longest = self._batch.inputs["input_ids"].shape[1]
+        tokens = made.sequences[:, longest:]
+        whole = [_join(sequence, tokens[row]) for row, sequence in enumerate(self._batch.sequences)]
+        got = {"logits": _steps(made.logits).to(self._subject.dtype)}
+        exact, baselines = self._references(lambda other: _decoded(other, whole, tokens.shape[1]))
+        self._judge(got, exact, baselines)
+        self._judge_tokens(tokens.reshape(-1), exact["logits"], baselines)
+        bench.close_forward()
+
+    def _generated(self, model: Any) -> Any:
+        import torch
+
+        ids = self._batch.inputs["input_ids"]
+        mask = self._batch.inputs.get("attention_mask", torch.ones_like(ids))
+        return model.generate(
+            input_ids=ids, attention_mask=mask, max_new_tokens=_NEW_TOKENS, min_new_tokens=_NEW_TOKENS,
+            do_sample=False, use_cache=True,
+            return_dict_in_generate=True, output_logits=True, pad_token_id=0, eos_token_id=None,
+        )  # fmt: skip
+
+    def _judge_tokens(self, tokens: torch.Tensor, exact: torch.Tensor, baselines: list[Tensors]) -> None:
+        """A token that is not the reference's is right only where the two are as near as rounding brings them."""
+        gaps = exact.max(-1).values - exact.gather(-1, tokens[:, None])[:, 0]
+        cost = max((float((b["logits"].float() - exact).abs().max()) for b in baselines), default=0.0)
+        ties, wrong = int(((gaps > 0) & (gaps <= _TIE * cost)).sum()), int((gaps > _TIE * cost).sum())
+        same = len(tokens) - ties - wrong
+        near = f", {ties} chosen between two that are nearly as likely" if ties else ""
+        self._bench.notes.append(f"{same} of {len(tokens)} greedy tokens are those of fp32{near}")
+        if wrong:
+            self._bench.wrong(f"{wrong} of {len(tokens)} greedy tokens are others than those of fp32")
+
+    # --- what it is compared with -----------------------------------------------------------------------------------
+
+    def _references(self, run: Callable[[Any], Tensors]) -> tuple[Tensors, list[Tensors]]:
+        """The same in fp32, and at the cost of low precision with sdpa and eager."""
+        subject = self._subject
+        try:
+            with self._bench.at("reference"), plain_math(subject.device):
+                exact = run(subject.like("eager", exact=True))
+                return exact, [run(subject.like(name)) for name in _supported(subject)]
+        except (RuntimeError, MemoryError) as error:
+            raise Skip(f"the reference could not be computed: {type(error).__name__}: {error}"[:500]) from error
+
+    def _judge(self, got: Tensors, exact: Tensors, baselines: list[Tensors]) -> None:
+        bench = self._bench
+        with bench.at("compare"), plain_math(self._subject.device):
+            for name, tensor in got.items():
+                floor = _LOSS_FLOOR * float(exact[name].abs()) if name == "loss" else 0.0
+                bench.errors[name], why = numerics.compare(
+                    tensor, exact[name], [b[name] for b in baselines], floor=floor
+                )
+                if why:
+                    bench.wrong(f"{name} {why}")
+
+    def _judge_gradients(self, model: Any, exact: Tensors, baselines: list[Tensors]) -> None:
+        """Every parameter's gradient; the sentence names those that are furthest off."""
+        bench, bad = self._bench, []
+        found = {f"grad {name}": parameter.grad for name, parameter in model.named_parameters()}
+        with bench.at("compare"), plain_math(self._subject.device):
+            for name, tensor in found.items():
+                if name not in exact:
+                    continue
+                if tensor is None:
+                    bad.append((float("inf"), f"{name} is missing"))
+                    continue
+                error, why = numerics.compare(tensor, exact[name], [b[name] for b in baselines], gradient=True)
+                bench.errors[name] = error
+                if why:
+                    bad.append((error.ratio or float("inf"), f"{name} {why}"))
+        if bad:
+            worst = [text for _, text in sorted(bad, key=lambda one: -one[0])]
+            more = f"; and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
+            bench.wrong(f"{len(bad)} of {len(found)} parameter gradients are off: {'; '.join(worst[:_NAMED])}{more}")
+
+    def _note_same_layout(self, got: Tensors, exact: Tensors) -> None:
+        """How far sdpa itself is in this layout, where it could be wrong: packing without a mask."""
+        if not str(self._bench.params["layout"]).startswith("packed"):
+            return
+        import torch
+
+        with self._bench.at("reference"), torch.no_grad():
+            model = self._subject.like("sdpa")
+            inputs = {name: self._batch.inputs[name] for name in ("input_ids", "position_ids")}
+            kept, default = (
+                _distance(self._batch.rows(model(**inputs, **options).logits), exact["logits"])
+                for options in ({"use_cache": False}, {})
+            )
+        own = _distance(got["logits"], exact["logits"])
+        self._bench.notes.append(
+            f"logits off by {own:.2g}; sdpa packed likewise by {kept:.2g}, and by {default:.2g} with use_cache left on"
+        )
+
+
+def _supported(subject: Subject) -> list[str]:
+    """sdpa and eager, as far as the architecture has them."""
+    found = []
+    for name in _BASELINES:
+        try:
+            subject.like(name)
+        except ValueError:
+            continue
+        found.append(name)
+    return found
+
+
+def _compiled(model: Any) -> Any:
+    import torch
+
+    torch.compiler.reset()
+    return torch.compile(model)
+
+
+def _alone(model: Any, sequences: tuple[torch.Tensor, ...], backward: bool) -> Tensors:
+    """Logits, loss and gradients with each sequence in a forward of its own."""
+    import torch
+
+    targets = sum(len(sequence) - 1 for sequence in sequences)
+    rows, losses = [], []
+    with torch.set_grad_enabled(backward):
+        for sequence in sequences:
+            logits = model(input_ids=sequence[None], use_cache=False).logits[0]
+            rows.append(logits)
+            losses.append(torch.nn.functional.cross_entropy(logits[:-1].float(), sequence[1:], reduction="sum"))
+        loss = torch.stack(losses).sum() / targets
+    made = {"logits": torch.cat(rows).detach(), "loss": loss.detach().reshape(1)}
+    if not backward:
+        return made
+    model.zero_grad(set_to_none=True)
+    loss.backward()
+    made |= {f"grad {name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad(set_to_none=True)
+    return made
+
+
+def _join(sequence: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return torch.cat([sequence, tokens])
+
+
+def _steps(logits: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """The logits of every step, sequence by sequence."""
+    import torch
+
+    return torch.stack(logits, dim=1).flatten(0, 1)
+
+
+def _decoded(model: Any, sequences: list[torch.Tensor], steps: int) -> Tensors:
+    """The logits that each of the last `steps` tokens was chosen from, in one forward for each sequence alone."""
+    import torch
+
+    rows = []
+    with torch.no_grad():
+        for sequence in sequences:
+            logits = model(input_ids=sequence[None], use_cache=False).logits[0]
+            rows.append(logits[len(sequence) - steps - 1 : -1])
+    return {"logits": torch.cat(rows)}
+
+
+def _distance(got: torch.Tensor, exact: torch.Tensor) -> float:
+    return float((got.float() - exact).norm() / exact.norm())

@@ -1,0 +1,124 @@
+"""Two steps of TRL's SFTTrainer with a kernel, in each way in which it lays out a batch, against sdpa with padding.
+
+Child side. The toy set is one batch, so that padded, padding-free and packed steps see the same tokens and must make
+the same loss. It must not know how kernels are loaded.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .. import numerics
+from ..bench import Bench, Skip, Wrong
+from ..contracts._contract import Contract
+from ..torch_math import plain_math
+from .batch import make_sequences
+from .loading import Subject
+
+if TYPE_CHECKING:
+    import torch
+
+_STEPS = 2
+_RATE = 1e-3  # of learning: enough for the second step to tell whether the first one's gradients were right
+_LOSS_FLOOR = 2e-3  # of the loss
+_BASELINES = ("sdpa", "eager")
+
+
+class InTrainer(Contract):
+    """The losses of two steps, padded, padding-free or packed."""
+
+    name: ClassVar[str] = "trl"
+    description: ClassVar[str] = "two steps of TRL's SFTTrainer on a toy set, against sdpa"
+    exports: ClassVar[tuple[str, ...]] = ()
+
+    def examine(self, bench: Any) -> None:
+        """Trains with the kernel and without, and compares the losses step by step."""
+        _Toy(bench, bench.kernel).compare()
+
+
+class _Toy:
+    """One toy set and its trainings."""
+
+    def __init__(self, bench: Bench, subject: Subject) -> None:
+        self._bench, self._subject = bench, subject
+        lengths = [int(length) for length in bench.params["lengths"]]
+        words = int(subject.config.vocab_size)
+        self._rows = [row.tolist() for row in make_sequences(lengths, words, bench.case.seed, "cpu")]
+
+    def compare(self) -> None:
+        """The losses, step by step."""
+        bench, subject = self._bench, self._subject
+        bench.direction = "backward"  # from the second step on the loss tells of gradients
+        try:
+            with bench.at("reference"), plain_math(subject.device):
+                exact = self._losses(subject.like("eager", exact=True), "padded-right")
+                baselines = [self._losses(subject.like(name), "padded-right") for name in _BASELINES]
+        except (RuntimeError, ValueError) as error:
+            raise Skip(f"the reference could not be trained: {type(error).__name__}: {error}"[:500]) from error
+        before = dict(subject.calls.counts)
+        with bench.at("backward"):
+            got = self._losses(subject.tried(), str(bench.params["layout"]))
+        made = subject.calls.since(before)
+        if not made:
+            raise Wrong(f"no function of {subject.attention} was called: {subject.runs} runs in the trainer")
+        bench.notes.append(f"called {', '.join(f'{name} {count} times' for name, count in made.items())}")
+        with bench.at("compare"):
+            self._judge(got, exact, baselines)
+        bench.forward_is_right = not bench.found
+
+    def _judge(self, got: torch.Tensor, exact: torch.Tensor, baselines: list[torch.Tensor]) -> None:
+        for step in range(_STEPS):
+            name, one = f"loss of step {step + 1}", slice(step, step + 1)
+            floor = _LOSS_FLOOR * float(exact[step].abs())
+            self._bench.errors[name], why = numerics.compare(
+                got[one], exact[one], [baseline[one] for baseline in baselines], floor=floor
+            )
+            if why:
+                self._bench.wrong(f"{name} {why}")
+
+    def _losses(self, model: Any, layout: str) -> torch.Tensor:
+        import torch
+        from datasets import Dataset, disable_progress_bars
+        from trl import SFTTrainer
+
+        disable_progress_bars()
+        before = copy.deepcopy(model.state_dict())
+        with tempfile.TemporaryDirectory() as folder:
+            trainer = SFTTrainer(
+                model=model, args=_arguments(folder, layout, self._rows, self._subject),
+                train_dataset=Dataset.from_dict({"input_ids": self._rows}), processing_class=_tokenizer(model),
+            )  # fmt: skip
+            trainer.train()
+        model.load_state_dict(before)
+        model.zero_grad(set_to_none=True)
+        losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+        if len(losses) != _STEPS:
+            raise Wrong(f"the trainer made {len(losses)} losses in {_STEPS} steps")
+        return torch.tensor(losses)
+
+
+def _arguments(folder: str, layout: str, rows: list[list[int]], subject: Subject) -> Any:
+    """Settings of one training: the whole set in each step, nothing by chance, nothing reported or kept."""
+    from trl import SFTConfig
+
+    packing = layout == "packing"
+    return SFTConfig(
+        output_dir=folder, max_steps=_STEPS, learning_rate=_RATE, lr_scheduler_type="constant", logging_steps=1,
+        per_device_train_batch_size=1 if packing else len(rows), max_length=sum(len(row) for row in rows),
+        packing=packing, padding_free=layout == "padding-free", gradient_checkpointing=False, report_to=[],
+        save_strategy="no", bf16=False, fp16=False, disable_tqdm=True, use_cpu=subject.device == "cpu", seed=0,
+        dataloader_pin_memory=False, optim="adamw_torch",
+    )  # fmt: skip
+
+
+def _tokenizer(model: Any) -> Any:
+    """The trainer asks for one even where the words are numbers already."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerFast
+
+    words = {f"w{number}": number for number in range(int(model.config.vocab_size))}
+    inner = Tokenizer(WordLevel(words, unk_token="w1"))
+    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="w0", eos_token="w2", unk_token="w1")
