@@ -63,10 +63,17 @@ class Candidate:
             return "ruled out"
         return "predicted" if self.predicted else "not determined"
 
+    @property
+    def infers(self) -> bool:
+        """Whether it was run here and is right, if only forward."""
+        return self.trial is not None and self.trial.verdict.kind in ("passed", "partial")
+
     def passes(self, inference: bool) -> bool:
-        """Whether it was run here and is right for what it is wanted for."""
-        kind = self.trial.verdict.kind if self.trial is not None else ""
-        return kind == "passed" or (kind == "partial" and inference)
+        """Whether it was run here and is right for what it is wanted for: training, unless for inference alone."""
+        if self.trial is None or inference:
+            return self.infers
+        forward_only = self.trial.pin is not None and self.trial.pin.inference_only
+        return self.trial.verdict.kind == "passed" and not forward_only
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ def _with(comment: str, chosen: Candidate, policy: Policy, tested: bool) -> str:
     parts = [comment] if comment else []
     if chosen.kind != "floor":
         parts += [] if tested else ["untested"]
-        only = chosen.trial is not None and chosen.trial.pin is not None and chosen.trial.pin.inference_only
-        parts += ["for inference only"] if policy.inference or only else []
+        parts += ["for inference only"] if policy.inference else []
     return ", ".join(parts)
 
 

@@ -111,8 +111,8 @@ def next_steps(found: Recommendation, lock: str | None = None) -> Iterator[tuple
     """What to do with the answer, or to get a better one: words and a command."""
     options = _options(found)
     again = f"kerneldoctor recommend {found.reference}{options}"
-    partial = [c for c in found.candidates if c.trial is not None and c.trial.verdict.kind == "partial"]
-    if partial and not found.policy.inference:
+    partial = [c for c in found.candidates if c.infers and not c.passes(found.policy.inference)]
+    if partial:
         yield f"{_names(partial)} is right for inference", f"{again} --inference"
     ruled = [c for c in found.candidates if c.predicted is False and c.build and c.rules and c.trial is None]
     ruled = [c for c in ruled if not c.alternative]

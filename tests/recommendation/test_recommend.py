@@ -17,11 +17,12 @@ from kerneldoctor.hub import index
 from kerneldoctor.hub.listing import Build, Listing, Version
 from kerneldoctor.hub.whatif import Changes
 from kerneldoctor.lock import read_lock
+from kerneldoctor.recommendation.model import Candidate
 from kerneldoctor.report.checks import code_of
 from kerneldoctor.report.layout import Page
 from kerneldoctor.report.recommendation import next_steps, render, to_json
 from kerneldoctor.report.recommendation_checks import of_recommendation
-from kerneldoctor.smoke.trial import Refusal
+from kerneldoctor.smoke.trial import Pin, Refusal, Subject, Trial, Verdict
 from kerneldoctor.smoke.wish import Cases
 from tests.hub.machines import FLASH, machine, seen
 
@@ -127,6 +128,13 @@ def test_a_partial_one_passes_where_inference_is_asked(stage: Stage) -> None:
     stage.verdicts = each({"v3": PARTIAL})
     found = ask(CU128, replace(USUAL, backward=False), doing=NO_FA3)
     assert (found.chosen.version, found.exit_code) == ("v3", 0)
+
+
+def test_a_pass_of_forward_cases_alone_is_none_for_training() -> None:
+    pin = Pin(FLASH, COMMITS["v4"], "v4", True, inference_only=True, trust=False)
+    trial = Trial(Subject(FLASH), (), (), Verdict("passed", "passed (2 of 2), forward only"), pin, ())
+    candidate = Candidate("kernel", FLASH, "v4", COMMITS["v4"], trial=trial)
+    assert (candidate.passes(False), candidate.passes(True), candidate.infers) == (False, True, True)
 
 
 class TestMeasuredOutranksPredicted:
