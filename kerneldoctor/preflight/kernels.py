@@ -44,6 +44,7 @@ class Found:
     digests: Mapping[str, str] | None = None  # of the files on disk; None: the build is not there
     local: str = ""  # the folder that LOCAL_KERNELS puts in its place
     offline: bool = False  # the job runs without the Hub
+    loads_offline: bool | None = None  # and the kernel loads nevertheless, asked for as the job does
 
     @property
     def locked(self) -> Locked | None:
@@ -266,7 +267,7 @@ class _Checks:
     def _offline(self) -> Check:
         version = self._found.version
         title = "loads without the Hub", "would not load without the Hub"
-        loads = version.loads_offline if version is not None else False
+        loads = self._found.loads_offline
         status: Status = "passed" if loads else "undetermined" if loads is None else "failed"
         held = version is not None and version.cached
         detail = {

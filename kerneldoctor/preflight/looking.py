@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..address import Address
@@ -55,7 +56,8 @@ class Looking:
             kernels = Kernels(self, self._policy, self._around, self._locks, machine)
             own += kernels.checks()
             builds = kernels.builds
-        checks = (*(settled(check, self._policy.fail_on) for check in own), *self.base.checks)
+        own = [_addressed(settled(check, self._policy.fail_on), address) for check in own]
+        checks = (*own, *self.base.checks)
         if self._around.redact:
             checks = redact_value(checks, identity)
             self.base = redact_value(self.base, identity)
@@ -107,6 +109,11 @@ class Looking:
     @property
     def _node(self) -> str:
         return (self._launch.node if self._launch else "") or platform.node()
+
+
+def _addressed(check: Check, address: Address) -> Check:
+    """With commands that reach the environment that was looked at."""
+    return replace(check, remedies=tuple((words, address.commands(command)) for words, command in check.remedies))
 
 
 def _ignore_checks(report: Report, policy: Policy) -> Iterator[Check]:

@@ -14,7 +14,7 @@ from ..errors import KerneldoctorError, UndeterminedError, UsageError
 from ..lock import Locked, find_locked, fingerprint
 from ..report.checks import Check
 from .device import Machine
-from .kernels import Found, kernel_checks, smoke_check, unrun_check
+from .kernels import Found, kernel_checks, smoke_check, unrun_check, version_of
 from .policy import Around, Policy, WantedKernel
 
 if TYPE_CHECKING:
@@ -111,7 +111,26 @@ class Kernels:
                 found = replace(found, why=found.why or str(error))
         repo = found.answer.candidates.listing.repo if found.answer is not None else ""
         self.builds[found.kernel.reference] = _build_text(found)
-        return replace(found, local=local_override(repo, self._environment) if repo else "")
+        loads = self._loads_offline(found) if found.offline else None
+        return replace(found, loads_offline=loads, local=local_override(repo, self._environment) if repo else "")
+
+    def _loads_offline(self, found: Found) -> bool | None:
+        """Whether what the cache holds loads by the revision that the job names: a branch, or a commit."""
+        from ..hub.sources import cached_snapshots, loads_offline
+
+        version = version_of(found.now) if found.now is not None else None
+        chosen = version.preferred if version is not None else None
+        if found.now is None or version is None or chosen is None:
+            return False
+        if self._environment.huggingface.cached_kernels.is_unknown:
+            return None
+        revision = found.now.meaning.reference.revision or version.version.name
+        answers = {
+            loads_offline(snapshot, revision, self._environment)
+            for snapshot in cached_snapshots(found.now.candidates.listing.repo, self._environment)
+            if chosen.build.name in snapshot.variants and version.version.commit in ("", snapshot.commit)
+        }
+        return True if True in answers else None if None in answers else False
 
     def _package(self, reference: Any) -> str:
         from ..hub.naming import meaning

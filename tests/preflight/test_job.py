@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +107,20 @@ def test_without_rank_0_the_others_end_with_3_and_a_line(job: Job) -> None:
     assert (found[1].code, found[1].out) == (3, "")
     assert found[1].err == "kerneldoctor: rank 1: rank 0 ended without a word\n"
     assert not (job.folder / "out.xml").exists()
+
+
+def test_where_torch_cannot_be_imported_no_rank_waits_and_each_says_why(job: Job) -> None:
+    job.size = 2
+    python = job.folder / "python-bare"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    for rank in range(2):
+        (job.folder / f"options-{rank}").write_text(f"--python {python}")
+    found = job.ranks((0, 1), BY_HAND, "--format", "json", "--timeout", "60")
+    assert (found[1].code, found[1].out) == (3, "")
+    assert "torch.distributed cannot be imported" in found[1].err
+    assert found[0].code == 3
+    assert "torch.distributed cannot be imported" in failing(report(found[0]))["ranks:meet"]
 
 
 def test_one_rank_of_a_machine_fetches_and_every_rank_runs_the_kernel(job: Job) -> None:

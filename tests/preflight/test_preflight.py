@@ -161,8 +161,10 @@ def test_offline_what_is_in_the_cache_counts_and_nobody_is_asked(job: Job) -> No
     facts = machine("2.13.0+cpu", NO_GPU, cached=(cached,)).to_json()
     facts["huggingface"]["offline"] = {"value": True, "source": "HF_HUB_OFFLINE"}
     job.machine(Environment.from_json(facts))
-    found = job.checks(code=0)
-    assert found["offline"]["status"] == "passed"
+    assert job.checks(code=0)["offline"]["status"] == "passed"
+    by_commit = (f"{REPO}@{job.commit}", "--lock", str(job.folder / "kerneldoctor.lock"))
+    _, out, _ = job.run("--kernel", *by_commit)
+    assert "loads without the Hub: its build is in the cache" in " ".join(out.split())
     facts["huggingface"]["cached_kernels"]["value"] = []
     job.machine(Environment.from_json(facts))
     assert job.checks(code=3)["resolves"]["status"] == "undetermined"
