@@ -43,7 +43,8 @@ _MENTION = re.compile(
     r"\b(?:no longer|any ?more|fixed|solved|resolved|gone|went away|used to (?:get|see|say)|previously|unlike"
     r"|instead of|on (?:my|the|an?) (?:other|old|second)|another (?:box|machine)"
     r"|(?:i|you) (?:would|will|may|might) (?:get|see)|if you (?:see|get|hit)|in case of"
-    r"|do(?:es)?n't (?:get|see|say)|works? now|what does|for example|e\.g\.)",
+    r"|do(?:es)?n't (?:get|see|say)|works? now|what does|for example|e\.g\.|feature request|one (?:would )?gets?"
+    r"|docs? (?:say|state|mention)s?|, as expected|not affected|skipped because|could (?:we|you) (?:add|support))",
     re.IGNORECASE,
 )
 _MENTIONED = 30  # what a mere mention costs

@@ -33,7 +33,8 @@ _PINNED = re.compile(
 _INDEX = re.compile(r"download\.pytorch\.org/whl/(?:nightly/|test/)?(?:cu(\d{2})(\d)|(cpu)|rocm([\d.]{1,5}))\b")
 _VARIABLE = re.compile(
     r"(?:^|[\s;`\"'(]|\$ )(?:export |set |SET |\$env:|ENV |-e |env "
-    r"|- )?([A-Z][A-Z0-9_]{3,40})\s{0,3}[=:]\s{0,3}(\"[^\"]{0,300}\"|'[^']{0,300}'|[^\s;&|`\"']{0,300})"
+    r"|- )?([A-Z][A-Z0-9_]{3,40})(?:=|\s{1,3}=\s{1,3}|\s{0,3}:\s{0,3})"
+    r"(\"[^\"]{0,300}\"|'[^']{0,300}'|[^\s;&|`\"']{0,300})"
 )
 _VARIABLE_PYTHON = re.compile(
     r"os\.environ\[[\"']([A-Z][A-Z0-9_]{3,40})[\"']\]\s{0,3}=\s{0,3}(?:str\()?[\"']?([^\"'\s)]{0,300})"
