@@ -59,7 +59,7 @@ class Walk:
         for folder, folders, names in os.walk(path):
             folders[:] = sorted(name for name in folders if self._enters(folder, name, ignored))
             for name in sorted(names):
-                file = os.path.join(folder, name)
+                file = os.path.normpath(os.path.join(folder, name))
                 if self._takes(file, name, ignored):
                     yield file
 
@@ -76,7 +76,7 @@ class Walk:
     def _takes(self, file: str, name: str, ignored: frozenset[str]) -> bool:
         if not _READ.fullmatch(name):
             return False
-        if ignored and os.path.normpath(file) in ignored:
+        if file in ignored:
             self.skipped["ignored by git"] += 1
             return False
         if os.path.islink(file):
