@@ -119,6 +119,8 @@ def test_an_installed_package_is_tried_by_its_name(place: Place) -> None:
     place.environ["PYTHONPATH"] = str(place.folder / "lib")
     found = place.attempt("--module", "my_attention", "--case", "dense-mha-bf16-d64")
     assert found["verdict"]["text"] == "passed (1 of 1)"
+    code, line = complaint(place, "--module", "my_attention", "--verify", "--device", "cpu")
+    assert (code, "no signature" in line) == (2, True)
 
 
 def test_an_unknown_kernel_is_loaded_and_listed_and_never_passed(place: Place) -> None:
@@ -242,6 +244,14 @@ def test_what_carries_no_readable_signature_is_refused_where_one_is_demanded(
 def test_a_missing_dependency_is_named_with_its_install(place: Place) -> None:
     publish(place.hub, REPO, repository(IMPORTED, metadata(IMPORTED, python_depends=["helion"])), "v1")
     assert refused(place, f"{REPO}@v1") == ("missing-dependency", "it needs helion, not installed")
+
+
+def test_other_kernels_that_it_loads_are_said_to_be_unchecked(place: Place) -> None:
+    others = [{"repo-id": "kernels-test/other", "version": 3}]
+    described = metadata(IMPORTED, kernel_depends=others, python_depends=["helion"])
+    publish(place.hub, REPO, repository(IMPORTED, described), "v1")
+    notes = place.attempt(f"{REPO}@v1")["notes"]
+    assert "it loads other kernels in turn, which were not checked beforehand: kernels-test/other@v3" in notes
 
 
 def test_a_kernel_for_a_newer_kernels_release_is_refused(place: Place) -> None:

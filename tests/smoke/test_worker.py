@@ -19,6 +19,7 @@ from kerneldoctor.smoke.protocol import (
     EXIT_DONE,
     EXIT_REFUSED,
     Case,
+    Compared,
     Done,
     Event,
     Hello,
@@ -38,6 +39,17 @@ WORKER = Path(worker.__file__)
 EXPORTS = ("flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache")
 TWO = ("dense-gqa-causal-bf16-d128", "varlen-gqa-causal-empty-bf16-d128")
 GOOD = "from tests.smoke.attention_kernels import kernel, tiled\nglobals().update(vars(kernel(tiled())))\n"
+
+#: In the second case it says what the first one left imported: each of these takes a second or more.
+TELLS = """
+import functools, sys
+_packed = flash_attn_varlen_func
+
+@functools.wraps(_packed)
+def flash_attn_varlen_func(*arguments, **options):
+    print("heavy:", sorted({"sympy", "torch._dynamo", "torch._inductor"} & set(sys.modules)))
+    return _packed(*arguments, **options)
+"""
 
 Run = Callable[[Job], tuple[int, list[Event], str]]
 
@@ -87,10 +99,11 @@ def of(events: list[Event], kind: type[Event]) -> Event:
 @pytest.mark.torch
 def test_a_good_kernel_from_hello_to_done(run: Run, job: Callable[[str], Job]) -> None:
     pytest.importorskip("torch")
-    code, events, _ = run(replace(job(GOOD), selection=Selection("quick", only=TWO, seed=9)))
+    code, events, printed = run(replace(job(GOOD + TELLS), selection=Selection("quick", only=TWO, seed=9)))
     assert code == EXIT_DONE
+    assert "heavy: []" in printed
     kinds = [type(event) for event in events if not isinstance(event, Stage)]
-    assert kinds == [Hello, Versions, Loaded, Planned, Result, Result, Done]
+    assert kinds == [Hello, Versions, Loaded, Planned, Compared, Result, Compared, Result, Done]
     loaded, planned, done = of(events, Loaded), of(events, Planned), of(events, Done)
     assert isinstance(loaded, Loaded)
     assert set(EXPORTS) <= set(loaded.exports)
