@@ -76,7 +76,7 @@ class Assembly:
     def gather(self, own: Rank) -> Present:
         """Rank 0: what the others found, as far as it can be had in time."""
         others = range(1, self._launch.size)
-        self._meeting.want([f"{what}/{number}" for number in others for what in ("done", "gone")])
+        self._meeting.want(*([f"done/{number}", f"gone/{number}"] for number in others))
         while (open_ranks := self._open(others)) and not self._meeting.trouble:
             end = self._until(_AFTER_STOP)
             now = time.monotonic()
@@ -97,7 +97,7 @@ class Assembly:
         """Rank 0: tell every rank how all of them end, and wait a moment until they have heard it."""
         self._meeting.put("decision", str(code))
         expected = [f"ack/{n}" for n in range(1, self._launch.size) if f"done/{n}" in self._meeting.values]
-        self._meeting.want(expected)
+        self._meeting.want(*([key] for key in expected))
         self._meeting.wait(lambda: all(key in self._meeting.values for key in expected), time.monotonic() + _READ)
 
     def learn(self) -> int:

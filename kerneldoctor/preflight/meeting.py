@@ -75,9 +75,9 @@ class Meeting:
         """Say with the next sign of life what this rank is at."""
         self._send({"order": "stage", "stage": text})
 
-    def want(self, keys: Iterable[str]) -> None:
-        """From now on `values` gets what is said under these keys."""
-        self._send({"order": "want", "keys": list(keys)})
+    def want(self, *keys: Iterable[str]) -> None:
+        """From now on `values` gets what is said; of several keys that are given together, under the first one."""
+        self._send({"order": "want", "keys": [list(together) for together in keys]})
 
     def look(self, keys: Iterable[str], seconds: float = 5.0) -> Mapping[str, str | None]:
         """What is said under keys at this moment; nothing where the child does not answer."""

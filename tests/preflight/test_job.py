@@ -80,8 +80,8 @@ def test_under_torchrun_a_failing_rank_and_one_with_another_torch_are_named(job:
 def test_under_torchrun_a_killed_rank_is_named_although_torchrun_ends_the_others(job: Job) -> None:
     job.odd(2, "KILL")
     began = time.monotonic()
-    done, codes = job.torchrun("--format", "json", "--timeout", "60")
-    assert time.monotonic() - began < 45
+    done, codes = job.torchrun("--format", "json", "--timeout", "300")
+    assert time.monotonic() - began < 90
     assert codes == {0: 1, 1: 1, 2: 137, 3: 1}
     document = report(done)
     assert document["missing"] == [{"rank": 2, "how": "died", "stage": "looking at the machine"}]
@@ -91,7 +91,7 @@ def test_under_torchrun_a_killed_rank_is_named_although_torchrun_ends_the_others
 def test_a_slow_rank_and_one_that_never_comes_are_named_at_the_time_limit(job: Job) -> None:
     job.odd(1, "STOP")
     began = time.monotonic()
-    found = job.ranks((0, 1, 2), BY_HAND, "--format", "json", "--timeout", "12", stuck=(1,))
+    found = job.ranks((0, 1, 2), BY_HAND, "--format", "json", "--timeout", "20", stuck=(1,))
     assert time.monotonic() - began < 60
     assert {rank: ended.code for rank, ended in found.items()} == {0: 3, 1: None, 2: 3}
     assert found[2].out == ""
