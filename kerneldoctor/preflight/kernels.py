@@ -228,6 +228,7 @@ class _Checks:
             status: Status = "passed" if name == locked.variant else "failed" if name else "undetermined"
             detail = f"{name or 'no build'} would load; locked is {locked.variant}"
             yield self._check("variant", status, _VARIANT, detail)
+            yield from self._workload(found.entry)
         if found.entry is not None and locked.digests and status == "passed":
             yield self._digests(locked.digests)
 
@@ -251,6 +252,17 @@ class _Checks:
             return self._check("drift", "passed", title, f"{name} is {commit[:12]}", "warning")
         detail = f"{name} is {commit} now; locked is {locked.commit} of {locked.date}"
         return self._check("drift", "failed", title, detail, "warning", steps)
+
+    def _workload(self, entry: Locked) -> Iterator[Check]:
+        """Whether it was measured for what the policy wants it for, as far as both say."""
+        wanted = {**self._policy.workload.shape, "backward": self._policy.workload.training}
+        both = {name: (entry.workload[name], value) for name, value in wanted.items()
+                if value is not None and name in entry.workload}  # fmt: skip
+        changed = [f"{name} {locked}, here {value}" for name, (locked, value) in both.items() if locked != value]
+        if both:
+            title = "was locked for this workload", "was locked for another workload"
+            detail = listing(changed) or listing([f"{name} {value}" for name, (_, value) in both.items()])
+            yield self._check("workload", "failed" if changed else "passed", title, detail, "warning")
 
     def _digests(self, locked: Mapping[str, str]) -> Check:
         files = self._found.digests

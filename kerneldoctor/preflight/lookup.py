@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import KerneldoctorError, UndeterminedError, UsageError
 from ..lock import Locked, find_locked, fingerprint
-from ..report.checks import Check
+from ..report.checks import Check, Status
 from .device import Machine
 from .kernels import Found, kernel_checks, smoke_check, unrun_check, version_of
+from .machine import GROUP
 from .policy import Around, Policy, WantedKernel
 
 if TYPE_CHECKING:
@@ -41,11 +42,17 @@ class Kernels:
 
     def checks(self) -> list[Check]:
         """All checks of all kernels."""
-        if self._looking.fetches:
-            return list(self._as_first())
-        if self._policy.run != "smoke":
+        if not self._looking.fetches and self._policy.run != "smoke":
             return []  # the rank that asks the Hub for this machine says it for all of it
-        return list(self._as_follower())
+        found: list[Check] = []
+        try:
+            for check in self._as_first() if self._looking.fetches else self._as_follower():
+                found.append(check)  # noqa: PERF402 - those before an error are kept
+        except UndeterminedError as error:
+            found.append(_stopped("undetermined", str(error)))
+        except UsageError as error:
+            found.append(_stopped("failed", str(error)))
+        return found
 
     # --- the rank that asks the Hub for its machine -------------------------------------------------------------------
 
@@ -258,6 +265,13 @@ class Kernels:
         import sys
 
         return self._policy.python or sys.executable
+
+
+def _stopped(status: Status, why: str) -> Check:
+    """What ended the look at the kernels: the model of the workload, or the rank that fetches."""
+    return Check(
+        "kernels", GROUP, "the kernels were not looked at to the end", status, "error", why, kind="kernels-stopped"
+    )
 
 
 def _same(one: str, other: str) -> bool:

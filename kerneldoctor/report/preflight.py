@@ -36,7 +36,7 @@ def assemble(
         exit_code=code_of(checks),
         counts=count(checks),
         facts=(("policy", _policy_text(policy)), *_launch_lines(about), *found.facts),
-        notes=(*found.notes, *notes),
+        notes=tuple(notes),  # those of the scan are checks of their own here
         sections=(*_sections(about), *found.sections),
         place=policy["file"] or found.place,
         foot=(counts_line(checks), *found.foot[1:]),

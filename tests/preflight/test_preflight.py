@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,10 @@ class Job:
     def policy(self, text: str) -> None:
         (self.folder / "kerneldoctor.toml").write_text(text, "utf-8")
 
-    def lock(self, commit: str = "", variant: str = VARIANT, where: Environment = HERE, **changes: Any) -> None:
+    def lock(self, variant: str = VARIANT, where: Environment = HERE, workload: Mapping[str, Any] = {}) -> None:
         entry = Locked(
-            f"{REPO}@v1", REPO, "v1", commit or self.commit, variant, "", {}, fingerprint(where),
-            LockedVerdict("passed", "passed (5 of 5)", 5), {}, "2026-11-30", "0.1.0",
+            f"{REPO}@v1", REPO, "v1", self.commit, variant, "", {}, fingerprint(where),
+            LockedVerdict("passed", "passed (5 of 5)", 5), workload, "2026-11-30", "0.1.0",
         )  # fmt: skip
         write_lock(str(self.folder / "kerneldoctor.lock"), [entry])
 
@@ -58,8 +58,8 @@ class Job:
     def checks(self, *arguments: str, code: int) -> dict[str, dict[str, Any]]:
         """The checks about kernels and policy by the end of their id."""
         found, out, err = self.run(*arguments, "--format", "json")
-        document = json.loads(out)
-        assert (found, err) == (code, ""), document["text"]
+        document = json.loads(out or "{}")
+        assert (found, err) == (code, ""), document.get("text")
         assert document["schema"] == "kerneldoctor.preflight/1"
         assert document["exit_code"] == code
         return {check["id"].rpartition("/")[2]: check for check in document["checks"] if check["group"] != "scan"}
@@ -114,6 +114,14 @@ def test_another_build_than_the_locked_one_fails(job: Job) -> None:
     found = job.checks(code=1)
     assert found["variant"]["status"] == "failed"
     assert found["variant"]["detail"] == "torch-cpu would load; locked is torch-cuda"
+
+
+def test_a_lock_for_another_workload_is_a_warning(job: Job) -> None:
+    job.lock(workload={"heads": 8, "head_dim": 64, "backward": False})
+    assert job.checks("--heads", "8", "--head-dim", "64", "--inference", code=0)["workload"]["status"] == "passed"
+    found = job.checks("--heads", "8", "--head-dim", "128", "--training", code=0)["workload"]
+    assert (found["status"], found["severity"]) == ("failed", "warning")
+    assert found["detail"] == "head_dim 64, here 128 and backward False, here True"
 
 
 def test_a_lock_of_another_environment_says_in_what_that_differs(job: Job) -> None:
@@ -181,6 +189,13 @@ def test_publishers_minimum_and_gpu_are_held(job: Job) -> None:
     assert code == 1
     failed = {check["id"] for check in json.loads(out)["checks"] if check["status"] == "failed" and check["decisive"]}
     assert failed == {f"kernel:{REPO}@v1/publisher", "minimum:torch", "gpu:name"}
+
+
+def test_a_model_that_cannot_be_read_costs_the_kernels_and_not_the_report(job: Job) -> None:
+    code, out, _ = job.place.run("preflight", "--kernel", f"{REPO}@v1", "--no-run", "--model", str(job.folder / "gone"))
+    assert code in (1, 3)
+    assert "the kernels were not looked at to the end" in out
+    assert "  system  " in out
 
 
 def test_an_expired_ignore_is_a_finding_and_hides_nothing(job: Job) -> None:
