@@ -74,6 +74,21 @@ def try_kernel(
     return _Attempt(wish, target.executable, facts).go()
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A build that may be imported, or why not: then `fetched` is None."""
+
+    subject: Subject
+    fetched: Fetched | None
+    refusals: tuple[Refusal, ...]
+    notes: tuple[str, ...]
+
+
+def prepare_kernel(wish: Wish, python: str, environment: Environment) -> Prepared:
+    """Resolve, fetch and look, as `try_kernel` does before it runs anything, and raise as it does."""
+    return _Attempt(wish, python, environment).prepare()
+
+
 class _Attempt:
     """One call of try_kernel."""
 
@@ -111,6 +126,13 @@ class _Attempt:
         self._listener.known(issues)
         runs = tuple(self._run(fetched.fetched, device, workload) for device in self._devices)
         return self._weigh(fetched, knowledge, workload, runs)
+
+    def prepare(self) -> Prepared:
+        """Every step before the run."""
+        found = self._fetch({})
+        if isinstance(found, _Ready):
+            return Prepared(found.fetched.subject, found.fetched, (), tuple(dict.fromkeys(self._notes)))
+        return Prepared(found[0], None, tuple(found[1]), tuple(dict.fromkeys(self._notes)))
 
     # --- which build ------------------------------------------------------------------------------------------------
 

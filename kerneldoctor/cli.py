@@ -12,6 +12,7 @@ import click
 
 from . import (
     __version__,
+    cli_compare,
     cli_diagnose,
     cli_diff,
     cli_example,
@@ -178,6 +179,7 @@ def completion(shell: str) -> int:
 
 for _command in (cli_try.try_, cli_hub.variants, cli_hub.resolve, cli_hub.index, cli_try.contracts):
     cli.add_command(_command)
+cli.add_command(cli_compare.compare)
 cli.add_command(cli_diagnose.diagnose)
 cli.add_command(cli_recommend.recommend)
 cli.add_command(cli_pins.pins)

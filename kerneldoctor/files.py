@@ -64,7 +64,11 @@ def read_json(path: str, what: str) -> Any:
 def write_text(path: str, text: str) -> None:
     """Write a file the user named, whole or not at all. Raises UsageError where it cannot be written."""
     # A name that is no Unicode (half a surrogate pair) is spelt out, which JSON reads as the same name again.
-    content = text.encode("utf-8", "backslashreplace")
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    """The same for what is no text."""
     try:
         target = Path(path).resolve()
         if target.exists() and not target.is_file():  # a device or pipe such as /dev/stderr

@@ -92,10 +92,25 @@ ALLOWED: dict[str, set[str]] = {
         "diagnosis",
         "intake",
         "comparison",
+        "compare",
         "pins",
         "prefetch",
         "recommendation",
         "lock",
+    },
+    "compare": {"errors", "environment", "smoke"},
+    "api_compare": {"errors", "environment", "host", "probes", "engine", "smoke", "api_try", "compare"},
+    "cli_compare": {
+        "errors",
+        "files",
+        "smoke",
+        "compare",
+        "report",
+        "api_hub",
+        "api_compare",
+        "cli_try",
+        "cli_reports",
+        "terminal",
     },
     "api": {"errors", "address", "environment", "host", "probes", "engine", "hub", "report", "files", "processes"},
     "api_hub": {"errors", "address", "environment", "host", "probes", "engine", "hub", "report", "api"},
@@ -125,6 +140,7 @@ ALLOWED: dict[str, set[str]] = {
         "api",
         "api_hub",
         "cli_hub",
+        "cli_compare",
         "cli_diff",
         "cli_example",
         "cli_pins",
@@ -173,10 +189,10 @@ MAY_IMPORT_HEAVY = {
         )
     ),
 }
-HEAVY_FOLDERS = ("smoke/contracts/", "smoke/through/")
+HEAVY_FOLDERS = ("smoke/contracts/", "smoke/measure/", "smoke/through/")
 # Run by path under another interpreter, where kerneldoctor need not be installed: these know their siblings alone.
 CHILD = (
-    "attention", "bench", "cases", "contracts", "device_memory", "fences", "loading", "numerics", "protocol",
+    "attention", "bench", "cases", "contracts", "device_memory", "fences", "loading", "measure", "numerics", "protocol",
     "through", "torch_math", "worker",
 )  # fmt: skip
 

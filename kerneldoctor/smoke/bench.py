@@ -37,7 +37,8 @@ class Skip(Exception):
 class Bench:
     """One case on its way. A contract's `examine` drives it; `standard` is what most of them want.
 
-    found collects what is wrong, a sentence each; errors what was measured; notes what else was looked at.
+    found collects what is wrong, a sentence each; errors how far off it is; notes what else was looked at; measured
+    what a case that measures has to say.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Bench:
         self.found: list[tuple[str, str]] = []
         self.notes: list[str] = []
         self.timings: dict[str, float] = {}
+        self.measured: dict[str, Any] = {}
         self.stage, self.direction = "make-inputs", "forward"
         self.forward_is_right: bool | None = None  # not compared yet
         self._announce, self._compared = announce, compared
@@ -321,6 +323,7 @@ def run_case(
         notes=tuple(bench.notes),
         poisoned=broken,
         forward=bench.forward_is_right,
+        measured=bench.measured,
     )
 
 

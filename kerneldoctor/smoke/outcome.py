@@ -67,6 +67,7 @@ def case_report(case: Case, result: Result) -> CaseReport:
         said=result.traceback_tail[-_SAID:],
         notes=(*result.notes, *(("the device context was broken after it",) if result.poisoned else ())),
         timings=result.timings,
+        measured=result.measured,
     )
 
 

@@ -80,11 +80,14 @@ class KernelRequest:
     mode "local":  `path` of a directory in Hub layout: the repo, its `build/`, or one variant.
     mode "module": `module` is an importable name ("flash_attn", "fa3_fwd_interface").
 
+    mode "builtin": `module` is one of torch's own attentions ("eager", "sdpa", "sdpa-flash", "flex"), to be measured.
+
+    measure: it is to be measured, see measure.contracts, instead of tried.
     through: transformers or TRL load it, under the name `attention` (attn_implementation), into a small model: that of
              `model` (a config.json or a name), or the default one, with the heads and the dtype of `workload`.
     """
 
-    mode: Literal["hub", "local", "module"]
+    mode: Literal["hub", "local", "module", "builtin"]
     repo: str | None = None
     revision: str | None = None
     version: int | None = None
@@ -95,6 +98,7 @@ class KernelRequest:
     attention: str | None = None
     model: str | None = None
     workload: dict[str, Json] | None = None
+    measure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +292,7 @@ class Result:
     errors:    by tensor name: out, lse, dq, dk, dv, … whatever was compared before it stopped.
     seconds:   wall time of the whole case, reference included; `timings` splits it by stage.
     notes:     what was looked at beyond the numbers and what could not be ("guards: 3 inputs, 4 outputs").
+    measured:  of a case that measures: by "forward", "backward" and "step", what was measured before it stopped.
     """
 
     event: ClassVar[str] = "result"
@@ -304,6 +309,7 @@ class Result:
     notes: tuple[str, ...] = ()
     poisoned: bool = False
     forward: bool | None = None
+    measured: dict[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

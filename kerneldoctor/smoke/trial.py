@@ -32,6 +32,7 @@ class CaseReport:
     said: str = ""  # traceback or last words: evidence, and what symptoms are looked for in
     notes: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, Any] = field(default_factory=dict)  # of a case that measures
 
     @property
     def failed(self) -> bool:

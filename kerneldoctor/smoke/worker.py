@@ -113,8 +113,9 @@ class Worker:
         return self._room("loading").load(self._job.kernel, self._job.device)
 
     def _room(self, name: str) -> Any:
-        """Who loads and who judges: the kernel by itself, or within a model."""
-        return _sibling(f"through.{name}" if self._job.kernel.through else name)
+        """Who loads and who judges: the kernel by itself, within a model, or to be measured."""
+        kernel = self._job.kernel
+        return _sibling(f"through.{name}" if kernel.through else f"measure.{name}" if kernel.measure else name)
 
     def _cases(self, exports: tuple[str, ...]) -> tuple[Any, ...]:
         if self._job.cases or self._job.selection is None:
