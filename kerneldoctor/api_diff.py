@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from . import api
-from .comparison.facts import differences, read_paths
-from .comparison.model import Answered, Comparison, deciding, pairs, split
+from .diff.facts import differences, read_paths
+from .diff.model import Answered, Diff, deciding, pairs, split
 from .errors import UsageError
 from .report.model import Report
 
 
-def diff(a: str, b: str, *, kernels: Sequence[str] = (), rules: Sequence[str | Path] = ()) -> Comparison:
+def diff(a: str, b: str, *, kernels: Sequence[str] = (), rules: Sequence[str | Path] = ()) -> Diff:
     """What differs between two saved reports or environments, and what of it matters.
 
     Both are judged anew by the rules at hand: whatever release of kerneldoctor saved them. kernels: also compare what
@@ -31,7 +31,7 @@ def diff(a: str, b: str, *, kernels: Sequence[str] = (), rules: Sequence[str | P
     surer = tuple((one, other) for one, other in both if one.certainty != other.certainty)
     read = read_paths(all_rules(tuple(map(Path, rules))), (left.environment, right.environment), shipped_tables())
     decide = deciding((*only_a, *only_b, *(finding for pair in surer for finding in pair)))
-    return Comparison(
+    return Diff(
         names=(a, b),
         reports=(left, right),
         only_a=only_a,

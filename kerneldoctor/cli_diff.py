@@ -31,7 +31,7 @@ def diff(
     2: wrong use, or a file that is none of ours.
     """
     from .api_diff import diff as compare
-    from .report.comparison import render, to_json
+    from .report.diff import render, to_json
     from .report.layout import Page
     from .report.text import json_text
 

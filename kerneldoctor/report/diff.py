@@ -1,12 +1,12 @@
-"""Two machines side by side, as a page and as JSON. Reads a Comparison and decides nothing."""
+"""Two machines side by side, as a page and as JSON. Reads a Diff and decides nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from ..comparison.facts import Difference
-from ..comparison.model import Comparison
+from ..diff.facts import Difference
+from ..diff.model import Diff
 from ..engine.model import Finding
 from ..environment import encode
 from .layout import Page
@@ -15,7 +15,7 @@ from .text import fact_text, plural
 SCHEMA = "kerneldoctor.diff/1"
 
 
-def to_json(found: Comparison) -> dict[str, Any]:
+def to_json(found: Diff) -> dict[str, Any]:
     """The published form."""
     return {
         "schema": SCHEMA,
@@ -38,7 +38,7 @@ def to_json(found: Comparison) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def headline(found: Comparison) -> str:
+def headline(found: Diff) -> str:
     """The verdict in a line."""
     if not found.facts and not found.only_a and not found.only_b:
         return "no difference is known between the two"
@@ -52,7 +52,7 @@ def headline(found: Comparison) -> str:
     return f"findings differ: {findings}; {facts}, {mattering} of them behind that"
 
 
-def render(found: Comparison, page: Page, show_all: bool = False) -> str:
+def render(found: Diff, page: Page, show_all: bool = False) -> str:
     """The page for a person: findings first, then what they rest on, then the rest; noise only when asked for."""
     page.line(headline(found), "bold")
     page.paragraph("  A       ", found.names[0])
@@ -79,7 +79,7 @@ def render(found: Comparison, page: Page, show_all: bool = False) -> str:
     return page.text()
 
 
-def _sides(found: Comparison) -> tuple[tuple[tuple[Finding, ...], str], ...]:
+def _sides(found: Diff) -> tuple[tuple[tuple[Finding, ...], str], ...]:
     return (found.only_a, "A"), (found.only_b, "B")
 
 
@@ -98,7 +98,7 @@ def _head(finding: Finding) -> str:
     return f"{finding.severity} {finding.title}{subject} [{finding.rule}]"
 
 
-def _render_facts(found: Comparison, page: Page, show_all: bool) -> None:
+def _render_facts(found: Diff, page: Page, show_all: bool) -> None:
     titles = {"decides": "Facts behind that", "read": "Facts that rules read", "other": "Other facts", "noise": "Noise"}
     for weight, title in titles.items():
         facts = [d for d in found.facts if d.weight == weight]

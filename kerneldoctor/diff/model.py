@@ -20,7 +20,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Diff:
     """The result of `kerneldoctor diff`."""
 
     names: tuple[str, str]  # of the files

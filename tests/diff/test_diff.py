@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from kerneldoctor import api, api_diff
 from kerneldoctor.cli import cli
-from kerneldoctor.comparison.facts import differences, flat
+from kerneldoctor.diff.facts import differences, flat
 from kerneldoctor.environment import Environment, Extension, absent, unknown
 from kerneldoctor.errors import UsageError
 from tests.hub.machines import gpu, machine, seen
