@@ -16,11 +16,12 @@ from .api import usual_kernels
 from .environment import Environment
 from .errors import HubError, UndeterminedError, UsageError
 from .hub.answer import Answer, find_pin
-from .hub.details import Wanted, search_for, unread_notes, with_details
+from .hub.details import Wanted, search_for, unjudged_notes, unread_notes, with_details
 from .hub.listing import Listing
 from .hub.naming import Meaning, meaning
 from .hub.reference import Kind, Reference, parse_reference
 from .hub.sources import Prefer
+from .hub.surroundings import surroundings
 from .values import dataclass
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .hub.find_env import Option
     from .hub.index import Contents
     from .hub.whatif import Changes
+    from .report.model import Report
     from .report.redact import Identity
 
 Progress = Callable[[str], None]
@@ -101,6 +103,8 @@ class _Inquiry:
         meant = meaning(parsed, self._environment, self._tables)
         repo, asked = _subject(parsed, meant, self._tables)
         listing = _listing(repo, asked, self._environment, self._tables, self._asking)
+        if listing.source == "live" and parsed.revision and listing.version(asked) is None:
+            raise _no_such_version(listing, asked)
         judged = self._judge.judge(listing)
         told = self._told(listing, _to_be_loaded(judged, asked))
         if told is not listing:
@@ -115,9 +119,10 @@ class _Inquiry:
             environment=self._environment,
             asked=asked,
             by_default=bool(asked) and parsed.revision is None,
-            pin=find_pin(judged, self._tables, asked if parsed.revision else ""),
+            pin=find_pin(judged, self._tables, asked if parsed.revision else "", self._environment),
             options=options,
-            notes=(*notes, *listing.notes, *unread_notes(judged)),
+            notes=(*notes, *listing.notes, *unread_notes(judged), *unjudged_notes(judged)),
+            around=surroundings(judged, self._environment, self._tables),
         )
 
     def _told(self, listing: Listing, wanted: Iterable[Wanted]) -> Listing:
@@ -176,25 +181,50 @@ class Unanswered:
 
     reference: str
     why: str
+    loads: bool | None = None  # True: it is no kernel, and needs none
 
 
 def kernels_of_scan(
     names: Sequence[str], environment: Environment, rules: Sequence[str | Path] = ()
 ) -> tuple[Answer | Unanswered, ...]:
-    """What a scan says of the kernels named, and of flash_attention_2 where transformers would ask for one.
+    """What a scan says of the kernels named; where none is, of flash_attention_2 if transformers would ask for one.
 
     Nobody is asked: only the index and the local cache. Raises UsageError for a name that is none.
     """
-    for name in names:
-        parse_reference(name)
+    builtin = {name for name in names if parse_reference(name).kind is Kind.BUILTIN}
     found: list[Answer | Unanswered] = []
-    for name in dict.fromkeys((*names, *usual_kernels(environment))):
+    for name in dict.fromkeys(names or usual_kernels(environment)):
         try:
             found.append(variants(name, environment=environment, asking=Asking("index"), rules=rules))
         # The names are right: a kernels release that nothing is known of must not cost the whole report.
         except (UndeterminedError, UsageError) as error:
-            found.append(Unanswered(name, str(error)))
+            found.append(Unanswered(name, str(error), True if name in builtin else None))
     return tuple(found)
+
+
+def would_load(kernel: Answer | Unanswered) -> bool | None:
+    """Whether what a name means would load: the installed flash-attn counts for flash_attention_2."""
+    if isinstance(kernel, Unanswered):
+        return kernel.loads
+    return True if kernel.meaning.source == "package" else kernel.usable
+
+
+def identity_here() -> Identity:
+    """Who runs this, for taking it out of what is said."""
+    from .api import find_identity
+    from .host import RealHost
+
+    return find_identity(RealHost())
+
+
+def with_kernels(report: Report, kernels: Sequence[Answer | Unanswered]) -> Report:
+    """The report of a scan in which the kernels that were named count."""
+    usable = [would_load(kernel) for kernel in kernels]
+    counted = replace(
+        report.summary, kernels_named=len(usable), kernels_failing=usable.count(False),
+        kernels_undetermined=usable.count(None),
+    )  # fmt: skip
+    return replace(report, summary=counted)
 
 
 def resolve(
@@ -248,7 +278,7 @@ def refresh_index(repo: str, asking: Asking = USUAL_ASKING, today: datetime.date
         raise UsageError(f"index refresh takes repositories, as in kernels-community/flash-attn2, and no {repo[:60]!r}")
     if switch := offline_switch():
         raise HubError(f"the Hub cannot be asked: {switch} is set")
-    listing = live_listing(Question(parsed.repo, "", asking.timeout, asking.progress))
+    listing = live_listing(Question(parsed.repo, "", asking.timeout, asking.progress, whole=True))
     if not listing.versions:
         raise UsageError(f"{parsed.repo} has no branches on the Hub: there is nothing to keep")
     return listing, keep_listing(listing, today or datetime.date.today())
@@ -290,9 +320,14 @@ def _listing(repo: str, asked: str, environment: Environment, tables: Tables, as
         release = environment.fact("packages.kernels.version").value
         prefer = "index"
         notes = (f"the Hub was not asked: kernels {release} reads repositories of type model, which it no longer has",)
-    question = Question(repo, _other_revision(asked), asking.timeout, asking.progress)
-    found = find_listing(question, environment, prefer, repo_type)
-    return replace(found, notes=(*notes, *found.notes)) if notes else found
+    question = Question(repo, _other_revision(asked), asking.timeout, asking.progress, first=asked)
+    return find_listing(question, environment, prefer, repo_type, notes)
+
+
+def _no_such_version(listing: Listing, asked: str) -> UsageError:
+    names = [version.name for version in listing.versions if version.number is not None]
+    there = f": it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
+    return UsageError(f"{listing.repo} has no revision {asked!r} on the Hub{there}")
 
 
 def repo_type_of(environment: Environment, tables: Tables) -> str:

@@ -66,7 +66,13 @@ def cli(context: click.Context) -> None:
 )
 @click.option("--capture", metavar="FILE", help="Also write everything that was seen, to attach to a bug report.")
 @click.option("--replay", metavar="FILE", help="Look at a captured machine.")
-@click.option("--kernel", "kernels", multiple=True, metavar="REF", help="Also say which build of a Hub kernel loads.")
+@click.option(
+    "--kernel",
+    "kernels",
+    multiple=True,
+    metavar="REF",
+    help="Also say which build of a Hub kernel loads; one that would not counts as an error.",
+)
 @_RULES
 @click.option("--ignore", multiple=True, metavar="ID=REASON[;until=DATE]", help="Live with a finding, for a reason.")
 @click.option(
@@ -110,9 +116,11 @@ def scan(
     )  # fmt: skip
     answers: Sequence[Answer | Unanswered] = ()
     if kernels or (api.usual_kernels(report.environment) and not quiet):  # else the Hub room is not even imported
-        from .api_hub import kernels_of_scan
+        from .api_hub import kernels_of_scan, with_kernels
 
         answers = kernels_of_scan(kernels, report.environment, folders)
+        if kernels:  # a kernel that was named counts
+            report = with_kernels(report, answers)
     result = cli_reports.Result(
         lambda color: _console(report, answers, color, verbose, quiet),
         lambda: _document(report, answers),
@@ -205,7 +213,8 @@ def _checks(report: Report, kernels: Sequence[Answer | Unanswered], fail_on: Fai
     from .report.checks import of_report
 
     sections = (cli_hub.kernels_section(kernels),) if kernels else ()
-    return of_report(report, fail_on, list_rules(folders), sections)
+    named = cli_hub.kernels_checks(kernels, fail_on != "never") if report.summary.kernels_named else ()
+    return of_report(report, fail_on, list_rules(folders), sections, named)
 
 
 def _page(color: bool) -> Page:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .api_hub import Unanswered
     from .hub.answer import Answer
     from .hub.whatif import Changes
-    from .report.checks import Section
+    from .report.checks import Check, Section
     from .report.layout import Page
     from .report.redact import Identity
 
@@ -103,13 +103,16 @@ def variants(
     that.
 
     \b
-    Exit code 0: the version asked for (any, where none was) has a build that would
-       load. A known fault that hangs on what the kernel is for is named, and counts
-       once --training, --heads, ... decide it.
-    1: it has no such build, or it would load one that is known to fail here.
+    Exit code 0: the version asked for (any, where none was) has a build that
+       get_kernel would load. A known fault that hangs on what the kernel is for is
+       named, and counts once --training, --heads, ... decide it. Where transformers
+       would load no kernel from the Hub, the headline says so.
+    1: it has no such build, or would load one that is known to fail here; it would
+       not be loaded (offline and not in the cache, a publisher that kernels must be
+       told to trust); or transformers would raise for flash_attention_2.
     2: wrong use, or a repository or revision that the Hub says is not there.
     3: that cannot be told: a fact, the whole listing or the metadata of the build is
-       missing.
+       missing, or the Hub refuses to show the repository.
     """
     from . import api_hub
     from .report.variants import to_json
@@ -174,18 +177,20 @@ def index() -> None:
 def refresh(repositories: tuple[str, ...], timeout: float) -> int:
     """Take entries of the index from the live Hub."""
     from . import api_hub
+    from .report.redact import Redactor
     from .report.text import plural, printable
 
-    failed = 0
+    said, failed = Redactor(api_hub.identity_here()), 0
     for repo in repositories:
         try:
             listing, path = api_hub.refresh_index(repo, api_hub.Asking("live", timeout, progress))
         except KerneldoctorError as error:
             failed = max(failed, _exit_code(error))
-            click.echo(f"kerneldoctor: {printable(str(error))}", err=True)
+            click.echo(f"kerneldoctor: {printable(said(str(error)))}", err=True)
             continue
         builds = sum(len(version.builds) for version in listing.versions)
-        click.echo(f"{listing.repo}: {plural(len(listing.versions), 'version')}, {plural(builds, 'build')} -> {path}")
+        line = f"{listing.repo}: {plural(len(listing.versions), 'version')}, {plural(builds, 'build')} -> {path}"
+        click.echo(said(line))
     return failed
 
 
@@ -225,7 +230,9 @@ def kernels_json(kernels: Sequence[Answer | Unanswered]) -> list[dict[str, Any]]
     from .report.variants import to_json
 
     return [
-        to_json(kernel) if isinstance(kernel, Answer) else {"reference": kernel.reference, "error": kernel.why}
+        to_json(kernel)
+        if isinstance(kernel, Answer)
+        else {"reference": kernel.reference, "usable": kernel.loads, "error": kernel.why}
         for kernel in kernels
     ]
 
@@ -236,6 +243,21 @@ def kernels_section(kernels: Sequence[Answer | Unanswered]) -> Section:
     from .report.kernels_section import kernels_section as section
 
     return section(kernel if isinstance(kernel, Answer) else (kernel.reference, kernel.why) for kernel in kernels)
+
+
+def kernels_checks(kernels: Sequence[Answer | Unanswered], decisive: bool) -> tuple[Check, ...]:
+    """The kernels that were named, as checks of a scan."""
+    from .api_hub import would_load
+    from .hub.answer import Answer
+    from .report.kernels_section import kernel_check
+    from .report.loading import verdict_line
+
+    return tuple(
+        kernel_check(str(k.meaning.reference), would_load(k), verdict_line(k), decisive)
+        if isinstance(k, Answer)
+        else kernel_check(k.reference, would_load(k), k.why, decisive)
+        for k in kernels
+    )
 
 
 def changes_of(options: dict[str, Any]) -> Changes:

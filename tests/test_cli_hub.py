@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,76 @@ class TestVariantsFromTheIndex:
         assert result.stdout == "[]\n"
 
 
+class TestWhatKeepsAFittingBuildFromBeingLoaded:
+    """Offline mode and transformers have a say, whatever the builds are."""
+
+    COMMIT = "81fb77c12b2ad5d69380669b46739d5868614502"
+
+    def offline(self, *held: CachedKernel, **versions: str) -> Environment:
+        found = machine(cached=held, **versions)
+        return replace(found, huggingface=replace(found.huggingface, offline=seen(True)))
+
+    @pytest.mark.parametrize(
+        ("reference", "whole", "code", "says"),
+        [
+            (f"{FLASH}@v3", True, 0, f"@v3 would load {CU130}"),
+            (f"{FLASH}@{COMMIT}", True, 0, f"would load {CU130}"),
+            (f"{FLASH}@v3", False, 1, "since 1.22 refuses what is not there whole"),
+            (f"{FLASH}@v3", None, 3, "what the cache holds of it is not known"),
+            (f"{FLASH}@v2", True, 1, "would not load: offline mode is on, and it is not in the cache"),
+            (FLASH, True, 0, "v3 would load here"),
+            (FLASH, False, 1, "v3 and v2 would not load: offline mode is on"),
+            ("kernels-community/relu", True, 1, "would not load: offline mode is on"),
+        ],
+    )
+    def test_offline_only_what_is_in_the_cache_loads(
+        self, run: Run, reference: str, whole: bool | None, code: int, says: str
+    ) -> None:
+        held = CachedKernel(FLASH, self.COMMIT, ("v3",), (CU130,), ("4eec01c",), whole)
+        result = run("variants", reference, env=self.offline(held))
+        assert says in " ".join(result.stdout.split())
+        assert result.returncode == code
+        assert run("scan", "--kernel", reference, "--quiet", env=self.offline(held)).returncode == code
+
+    def test_a_folder_in_local_kernels_needs_no_cache(self, run: Run) -> None:
+        found = self.offline()
+        local = replace(found, huggingface=replace(found.huggingface, local_kernels=seen((f"{FLASH}=/k",))))
+        assert run("variants", f"{FLASH}@v3", env=local).returncode == 0
+
+    def test_a_transformers_that_refuses_is_in_the_headline_and_its_line_is_not_the_pin(self, run: Run) -> None:
+        here = machine(transformers="5.24.0", huggingface_hub="2.4.0")
+        found = document(run("variants", f"{FLASH}@v3", "--format", "json", env=here))
+        assert (found["usable"], found["through_transformers"]) == (True, False)  # by get_kernel it loads
+        assert "by get_kernel alone: transformers 5.24.0 does not accept kernels 0.17.2 [KD5001]" in found["headline"]
+        assert [line.partition("(")[0] for line in found["pin"]["type"]] == ["get_kernel"]
+        (other,) = found["pin"]["not_here"]
+        assert other["text"].startswith("attn_implementation=")
+        assert "transformers==5.22.2" in other["mend"]
+
+    def test_through_a_name_of_transformers_it_does_not_load(self, run: Run) -> None:
+        here = machine(transformers="5.24.0", huggingface_hub="2.4.0")
+        result = run("variants", "flash_attention_2", "--torch", "2.9", "--format", "json", env=here)
+        assert (result.returncode, document(result)["usable"]) == (1, False)
+        assert document(result)["headline"].startswith("flash_attention_2 would not be loaded: transformers 5.24.0")
+
+    def test_a_model_repository_is_called_one(self, run: Run) -> None:
+        one_line(run("variants", "kernels-community/flash-attn"), 3, "of type model only", "from 0.14 on reads")
+        old = machine("2.8.0+cu128", kernels="0.12.3")
+        one_line(
+            run("variants", "someone/k@v1", "--source", "live", env=old), 3, "the Hub was not asked: kernels 0.12.3"
+        )
+
+    def test_a_kept_entry_that_cannot_be_read_is_named(self, run: Run, tmp_path: Path) -> None:
+        kept = tmp_path / "cache" / "kerneldoctor" / "index" / "someone--thing.json"
+        kept.parent.mkdir(parents=True)
+        for text in ("{", '{"schema": "kerneldoctor.index/1", "entries": [{"repo": "someone/thing"}]}'):
+            kept.write_text(text, "utf-8")
+            one_line(run("variants", "someone/thing"), 3, "someone--thing.json", "index refresh someone/thing")
+
+    def test_a_far_fetched_repository_is_not_offered(self, run: Run) -> None:
+        assert "did you mean" not in run("variants", "kernels-community/nosuch").stderr
+
+
 class TestVariantsFromTheHub:
     def test_a_live_listing_is_called_live(self, run: Run, hub: Hub) -> None:
         found = document(run("variants", f"{FLASH}@v3", "--format", "json", hub=hub))
@@ -239,8 +310,7 @@ class TestVariantsFromTheHub:
         [
             (Fault("/refs", status=500), "answered 500"),
             (Fault("/refs", status=429, headers={"Retry-After": "120"}), "answered 429"),
-            (Fault("/refs", status=403), "refuses"),
-            (Fault("/refs", status=200, body=b"<html>"), "cannot be asked"),
+            (Fault("/refs", status=200, body=b"<html>"), "no listing of a Hub"),
             (Fault("/refs", delay=30), "no answer"),
         ],
     )
@@ -252,6 +322,29 @@ class TestVariantsFromTheHub:
         text = " ".join(result.stdout.split())
         assert word in text
         assert "Listing: the bundled index" in text
+        assert result.returncode == 0
+
+    @pytest.mark.parametrize("status", [401, 403])
+    def test_a_hub_that_refuses_would_refuse_the_download_too(self, run: Run, hub: Hub, status: int) -> None:
+        hub.faults.append(Fault("/refs", status=status, headers={"X-Error-Message": "Invalid credentials"}))
+        result = run("variants", f"{FLASH}@v3", hub=hub)
+        assert "may load or not: the Hub refuses to show the repository" in " ".join(result.stdout.split())
+        assert result.returncode == 3
+
+    def test_a_version_that_the_hub_does_not_list_is_wrong_use_like_any_other_revision(
+        self, run: Run, hub: Hub
+    ) -> None:
+        one_line(run("variants", f"{FLASH}@v77", hub=hub), 2, "no revision 'v77' on the Hub: it has v3, v2")
+
+    def test_of_many_versions_on_a_slow_hub_the_one_asked_for_is_answered(self, run: Run, hub: Hub) -> None:
+        big = hub.repo("kernels-community/big")
+        for number in range(1, 31):
+            big.commit(files(CU130, identity=f"{number:07x}"), f"v{number}")
+        hub.faults.append(Fault("/tree/", delay=0.6))
+        result = run("variants", "kernels-community/big@v5", "--timeout", "4", hub=hub)
+        text = " ".join(result.stdout.split())
+        assert text.startswith(f"kernels-community/big@v5 would load {CU130}"), text
+        assert "cannot be judged: not read in time" in text
         assert result.returncode == 0
 
     def test_source_live_takes_nothing_else(self, run: Run, hub: Hub) -> None:
@@ -283,11 +376,29 @@ class TestWhatABuildSaysOfItself:
         repo.commit(files(CU130, identity="0a1b2c3", backend={"type": "cuda", "archs": ["9.0a"]}), "v2")
         repo.commit(files(CU130, identity="0a1b2c3", backend={"type": "cuda", "archs": ["12.0"]}), "v1")
         good, bad = (run("variants", f"{self.THIRD}@{v}", "--format", "json", hub=hub) for v in ("v2", "v1"))
-        assert (good.returncode, bad.returncode) == (0, 1)
+        assert (good.returncode, bad.returncode) == (1, 1)  # a plain get_kernel raises
+        assert "would not load without trust_remote_code" in document(good)["headline"]
         told = next(v for v in document(good)["versions"] if v["version"] == "v2")["variants"][0]
         assert (told["metadata"]["state"], told["metadata"]["archs"]) == ("known", ["9.0a"])
         assert "KD3109" in told["known_issues"]  # kernels refuses publishers that the Hub does not trust
-        assert f'trust_remote_code=["{self.THIRD}"]' in document(good)["pin"]["type"][1]
+        attention, call = document(good)["pin"]["type"]
+        assert f'trust_remote_code=["{self.THIRD}"]' in call
+        assert "allow_all_kernels=True" in attention
+
+    def test_a_transformers_that_cannot_be_told_to_trust_gets_no_line_that_would_fail(self, run: Run, hub: Hub) -> None:
+        repo = hub.repo(self.THIRD, trusted=False)
+        repo.commit(files("torch213-cxx11-cu130-x86_64-linux", backend={"type": "cuda", "archs": ["9.0a"]}), "v2")
+        here = machine(transformers="5.12.1", kernels="0.14.1")
+        pin = document(run("variants", f"{self.THIRD}@v2", "--format", "json", hub=hub, env=here))["pin"]
+        assert [line.partition("(")[0] for line in pin["type"]] == ["get_kernel"]
+        assert "5.13 and newer" in pin["not_here"][0]["why"]
+
+    def test_what_a_build_asks_for_and_nobody_judged_is_said(self, run: Run, hub: Hub) -> None:
+        needs = {"python_depends": ["numba-cuda"], "kernel_depends": [{"repo-id": "someone/other", "version": 2}]}
+        hub.repo(self.THIRD).commit(files(CU130, **needs), "v1")
+        text = " ".join(run("variants", f"{self.THIRD}@v1", hub=hub).stdout.split())
+        assert "it loads someone/other@v2 in turn: whether those load here was not judged" in text
+        assert "knows no dependency numba-cuda" in text
 
     @pytest.mark.parametrize(
         ("changes", "code", "says"),
@@ -378,7 +489,7 @@ class TestWhatItIsFor:
 def test_the_page_of_the_best_known_kernel_fits_a_screen(run: Run) -> None:
     for torch, gpus in (("2.13.0+cu130", "9.0"), ("2.13.0+cu128", "12.0"), ("2.11.0+cu128", "9.0"), ("2.9.1", "9.0")):
         result = run("variants", FLASH, env=machine(torch, gpus), COLUMNS="80")
-        assert result.stdout.count("\n") <= 42
+        assert result.stdout.count("\n") <= 44
         assert "works" not in result.stdout
     whole = run("variants", FLASH, "--verbose")
     assert whole.stdout.count("torch21") > 40
@@ -471,6 +582,40 @@ class TestScan:
         asks = document(run("scan", "--format", "json", env=machine(transformers="5.21.1")))
         assert [kernel["reference"] for kernel in asks["kernels"]] == ["flash_attention_2"]
         assert document(run("scan", "--format", "json", env=machine()))["kernels"] == []
+
+    @pytest.mark.parametrize(
+        ("reference", "code", "says"),
+        [
+            (f"{FLASH}@v3", 0, "not determined"),
+            (f"{FLASH}@v1", 1, "1 named kernel would not load"),
+            (f"{FLASH}@v4", 3, "whether 1 named kernel would load cannot be told"),
+            ("kernels-community/nosuch", 3, "whether 1 named kernel would load cannot be told"),
+            ("sdpa", 0, "not determined"),
+        ],
+    )
+    def test_a_kernel_that_was_named_counts(self, run: Run, reference: str, code: int, says: str) -> None:
+        result = run("scan", "--kernel", reference, "--quiet")
+        assert says in " ".join(result.stdout.split())
+        assert result.returncode == code
+        found = run("scan", "--kernel", reference, "--format", "json")
+        summary = document(found)["summary"]
+        assert found.returncode == code
+        counts = (summary["kernels_named"], summary["kernels_failing"], summary["kernels_undetermined"])
+        assert counts == (1, int(code == 1), int(code == 3))
+        assert run("scan", "--kernel", reference, "--quiet", "--fail-on", "never").returncode == 0
+
+    def test_a_kernel_that_would_not_load_is_a_failed_check_for_ci(self, run: Run) -> None:
+        text = run("scan", "--kernel", f"{FLASH}@v1", "--format", "junit").stdout
+        assert f"kernel:{FLASH}@v1/loads" in text
+        assert "has no build for this machine" in text
+
+    def test_named_kernels_take_the_place_of_the_usual_one_which_counts_for_nothing(self, run: Run) -> None:
+        here = machine(transformers="5.24.0", huggingface_hub="2.4.0")
+        alone = document(run("scan", "--format", "json", env=here))
+        assert alone["summary"]["kernels_named"] == 0
+        text = run("scan", "--kernel", "kernels-community/relu", env=here).stdout
+        assert "flash_attention_2 " not in text.rpartition("not determined")[2]
+        assert "instead" not in text  # any version was meant, and one loads
 
     def test_an_unknown_kernel_does_not_stop_the_scan(self, run: Run) -> None:
         (kernel,) = document(run("scan", "--format", "json", "--kernel", "someone/nothing"))["kernels"]

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import field
+from typing import TYPE_CHECKING, Literal
 
-from ..engine.case import Tables
+from ..engine.case import Case, Tables
+from ..engine.facts.releases import row_of
 from ..environment import Environment
 from ..values import dataclass
 from .candidates import Candidates, VersionCandidates
 from .kernel_facts import kernel_row
+from .listing import TRUSTED
 from .naming import Meaning
 from .reference import Kind
+from .surroundings import Surroundings, surroundings
 
 if TYPE_CHECKING:
     from .find_env import Option  # most answers need none, and it costs the start 10 ms
+
+
+# What transformers must be told for a kernel of somebody else: nothing, allow_all_kernels=True, or it cannot be told.
+Consent = Literal["none", "allow", "impossible"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,7 @@ class Pin:
     build: str
     attention: bool | None  # called through attn_implementation; None: not known
     trusted: bool | None = None  # its publisher, by the Hub; False: kernels must be told to trust it
+    consent: Consent = "none"
 
     @property
     def is_commit(self) -> bool:
@@ -44,6 +53,7 @@ class Answer:
     pin: Pin | None
     options: tuple[Option, ...] | None  # changes that would help; None: not asked for
     notes: tuple[str, ...]
+    around: Surroundings | None = field(default=None, repr=False)
 
     @property
     def version(self) -> VersionCandidates | None:
@@ -54,23 +64,55 @@ class Answer:
     def usable(self) -> bool | None:
         """Whether what was asked for would load: that version, or any where only a repository was named.
 
-        Nothing was run for it, and a known fault that hangs on a workload which was not given does not count.
+        A name of transformers, flash_attention_2, asks whether transformers would load it; a repository, whether
+        get_kernel would: see `through_transformers`. Nothing was run for it, and a known fault that hangs on a workload
+        which was not given does not count.
         """
-        if self.asked and not (self.by_default and self.meaning.reference.kind is Kind.KERNEL):
-            return self.version.usable if self.version is not None else None
-        return self.candidates.usable
+        if self.meaning.reference.kind is Kind.FLASH_ATTENTION and self.meaning.works is False:
+            return False
+        if self.names_version:
+            if self.version is None:
+                return False if self.candidates.listing.source == "live" else None
+            return self.loads(self.version)
+        answers = {self.loads(version) for version in self.candidates.versions}
+        if not answers:
+            return self.candidates.usable
+        return True if True in answers else None if None in answers else False
+
+    @property
+    def names_version(self) -> bool:
+        """Whether the question is about one version; else any will do."""
+        return bool(self.asked) and not (self.by_default and self.meaning.reference.kind is Kind.KERNEL)
+
+    @property
+    def through_transformers(self) -> bool | None:
+        """Whether the installed transformers would load what the name means, as far as its own checks go."""
+        return self.meaning.works
+
+    def loads(self, version: VersionCandidates) -> bool | None:
+        """Whether a version would load here, by get_kernel."""
+        asked = self.asked if version is self.version else ""
+        return version.usable if self.around is None else self.around.loads(version, asked)
 
 
-def best_version(candidates: Candidates, asked: str = "") -> VersionCandidates | None:
-    """The version to pin: without known faults before with, the asked one first, then the newest."""
+def best_version(
+    candidates: Candidates, asked: str = "", around: Surroundings | None = None
+) -> VersionCandidates | None:
+    """The version to pin: what would load before what would not, without known faults before with, the asked one first,
+    then the newest.
+    """
     usable = [v for v in candidates.versions if v.usable and v.preferred is not None]
     wanted = candidates.version(asked) if asked else None
-    return min(usable, key=lambda v: (v.has_known_error, v is not wanted), default=None)
+    hindered = {id(v): around is not None and around.loads(v) is not True for v in usable}
+    return min(usable, key=lambda v: (hindered[id(v)], v.has_known_error, v is not wanted), default=None)
 
 
-def find_pin(candidates: Candidates, tables: Tables, asked: str = "") -> Pin | None:
+def find_pin(
+    candidates: Candidates, tables: Tables, asked: str = "", environment: Environment | None = None
+) -> Pin | None:
     """The pin that an answer recommends, or None where no build is known to be usable."""
-    version = best_version(candidates, asked)
+    around = surroundings(candidates, environment, tables) if environment is not None else None
+    version = best_version(candidates, asked, around)
     chosen = version.preferred if version is not None else None
     if version is None or chosen is None:
         return None
@@ -82,4 +124,21 @@ def find_pin(candidates: Candidates, tables: Tables, asked: str = "") -> Pin | N
         build=chosen.build.name,
         attention=None if row is None else row["contract"] == "attention",
         trusted=candidates.listing.trusted.value,
+        consent=_consent(candidates, around, Case(environment, tables)) if around and environment else "none",
     )
+
+
+def _consent(candidates: Candidates, around: Surroundings, case: Case) -> Consent:
+    """By what each transformers release does; where none is installed, as the newest ones do."""
+    listing = candidates.listing
+    if listing.repo.startswith(f"{TRUSTED}/"):
+        return "none"
+    refused = listing.trusted.value is False and around.checks_publisher
+    row = row_of(case, "transformers").value
+    match row["allow_all_kernels"] if row is not None else "passed":
+        case "passed":
+            return "allow" if refused else "none"
+        case "own":
+            return "impossible" if refused else "allow"
+        case _:
+            return "impossible" if refused else "none"

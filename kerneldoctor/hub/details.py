@@ -25,6 +25,8 @@ from .metadata import CONTENT, METADATA, Metadata, MetadataError, parse_metadata
 if TYPE_CHECKING:
     from .candidates import Candidates
 
+# The names that python_depends.json of https://pypi.org/project/kernels/0.17.2/ knows, whatever the backend.
+KNOWN_DEPENDS = frozenset({"einops", "helion", "tvm-ffi", "nvidia-cutlass-dsl", "nki", "onednn"})
 MOST = 8  # builds of one listing that are asked for; each costs the Hub two requests
 
 T = TypeVar("T")
@@ -70,6 +72,24 @@ def unread_notes(judged: Candidates) -> tuple[str, ...]:
         if chosen is not None and chosen.build.metadata.is_unknown:
             reasons.setdefault(chosen.build.metadata.note, []).append(version.version.name)
     return tuple(f"{METADATA} of {', '.join(names)}: {reason}" for reason, names in reasons.items())
+
+
+def unjudged_notes(judged: Candidates) -> tuple[str, ...]:
+    """What the builds to be loaded ask for that nothing here judges, a note for each kind."""
+    chosen = [v.preferred for v in judged.versions if v.preferred is not None]
+    said: list[Metadata] = [c.build.metadata.value for c in chosen if c.build.metadata.value is not None]
+    others = dict.fromkeys(name for metadata in said for name in metadata.kernel_depends)
+    names = dict.fromkeys(name for metadata in said for name in metadata.python_depends if name not in KNOWN_DEPENDS)
+    notes = [f"it loads {_few(others)} in turn: whether those load here was not judged"] if others else []
+    if names:
+        notes.append(f"kernels 0.17.2 knows no dependency {_few(names)}, and refuses a build that names one")
+    return tuple(notes)
+
+
+def _few(names: Iterable[str]) -> str:
+    """What somebody else's metadata names, cut to what a line holds."""
+    shown = [name[:60] for name in names]
+    return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
 
 
 def _unread(listing: Listing, wanted: Iterable[Wanted]) -> list[tuple[Version, Build]]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from .. import __version__
 from ..errors import HubError, UsageError
 from ..values import dataclass
 from .live import endpoint
@@ -63,7 +64,9 @@ def publisher_is_trusted(repo: str, timeout: float) -> bool:
         from huggingface_hub.errors import HfHubHTTPError
 
         try:
-            overview = HfApi(library_name="kerneldoctor").get_organization_overview(publisher)
+            overview = HfApi(library_name="kerneldoctor", library_version=__version__).get_organization_overview(
+                publisher
+            )
         except HfHubHTTPError as error:
             if getattr(error.response, "status_code", None) == 404:
                 return False
@@ -94,6 +97,7 @@ def fetch_build(address: BuildAddress, timeout: float, progress: Callable[[str],
                 ignore_patterns=list(NOT_FETCHED),
                 cache_dir=address.cache,
                 library_name="kerneldoctor",
+                library_version=__version__,
             )
         )
 
@@ -119,7 +123,7 @@ def fetch_file(address: BuildAddress, name: str, timeout: float) -> bytes:
             try:
                 found = hf_hub_download(
                     address.repo, path, repo_type=address.repo_type, revision=revision, cache_dir=cache,
-                    library_name="kerneldoctor",
+                    library_name="kerneldoctor", library_version=__version__,
                 )  # fmt: skip
             except LocalEntryNotFoundError as error:  # an EntryNotFoundError by kind, but of a Hub that gave no answer
                 raise error.__cause__ if isinstance(error.__cause__, Exception) else error from None

@@ -124,6 +124,8 @@ def _entries(repo: str) -> tuple[list[Entry], bool, tuple[str, ...]]:
         return shipped, False, ()
     try:
         own = [entry for entry in load_index(_own_file(repo)).get(repo, ()) if _is_entry(entry)]
+        if not own:
+            raise UsageError(f"{_own_file(repo)} holds no entry of {repo}")
     except UsageError as error:
         return shipped, False, (f"{error}: it was passed over; kerneldoctor index refresh {repo} writes it anew",)
     others = [entry for entry in shipped if entry["type"] != "model"]
@@ -131,6 +133,11 @@ def _entries(repo: str) -> tuple[list[Entry], bool, tuple[str, ...]]:
     if newest_own < newest:
         return shipped, False, ()
     return [*own, *(entry for entry in shipped if entry["type"] == "model")], True, ()
+
+
+def own_trouble(repo: str) -> str:
+    """Why the user's own entry of a repository was passed over; "" where it was not."""
+    return " ".join(_entries(repo)[2])
 
 
 def _is_entry(entry: Entry) -> bool:
@@ -178,9 +185,12 @@ def _builds(names: Iterable[str], entries: list[Entry], commit: str) -> tuple[Bu
     for entry in sorted(entries, key=_date):
         there = entry.get("commit", "")
         where = f"seen {_date(entry)} in {there[:7]}" if there else f"seen {_date(entry)}"
-        elsewhere = not (there and commit and (there.startswith(commit) or commit.startswith(there)))
+        here = bool(there and commit and (there.startswith(commit) or commit.startswith(there)))
+        said = entry.get("stays")  # builds that cannot have been made again since
+        stays = said if isinstance(said, list) else ()
         for name, value in entry.get("build_ids", {}).items():
-            ids[name] = (value, where, elsewhere)
+            note = where if here or name not in stays else f"{where}, and not built again since"
+            ids[name] = (value, note, not here and name not in stays)
     return tuple(Build(name, *ids.get(name, ("", "", False))) for name in names)
 
 

@@ -65,6 +65,7 @@ class Listing:
     notes: tuple[str, ...] = ()
     trusted: Fact[bool] = NOT_ASKED
     refreshed: bool = False  # of source "index": taken from the Hub by the user, not shipped
+    refused: bool = False  # the Hub was asked, and does not show the repository to us
 
     def version(self, name: str) -> Version | None:
         """The version of that branch, tag or commit (a prefix of a commit counts from seven digits on)."""
@@ -84,6 +85,8 @@ class Question:
     revision: str = ""
     timeout: float = TIMEOUT
     progress: Callable[[str], None] = lambda text: None
+    first: str = ""  # the version that matters most: read before the others
+    whole: bool = False  # an answer in which a version was not read is none
 
 
 def in_order(versions: list[Version]) -> tuple[Version, ...]:

@@ -11,19 +11,24 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
 
+from .. import __version__
 from ..environment import Fact, absent, unknown
 from ..errors import HubError, UsageError
 from .listing import NOT_READ, Build, Listing, Question, Version, build_id, in_order, is_version
 from .metadata import METADATA, SIZE_LIMIT
 
 ATTEMPTS = 4
+_GRACE = 0.2  # seconds for putting together what has arrived
+AT_ONCE = 8  # versions that are read at the same time
+_REST = 0.6  # the share of the time in which other versions than the first are read; their metadata comes after
 _HINTS = {
-    401: " (it does not accept the token in HF_TOKEN, or the saved one)",
     407: " (a proxy wants a user and a password)",
     429: " (rate limit: a token in HF_TOKEN raises it)",
 }
@@ -33,6 +38,10 @@ T = TypeVar("T")
 
 class RepositoryMissingError(UsageError):
     """The Hub answered, and knows no such repository (or does not show it to us)."""
+
+
+class RefusedError(HubError):
+    """The Hub answered, and does not show the repository to us: a download would fail as well."""
 
 
 class RevisionMissingError(UsageError):
@@ -66,13 +75,13 @@ def live_listing(question: Question) -> Listing:
     def work() -> None:
         try:
             retries.listen()
-            box.append(_ask(question, time.monotonic() + question.timeout))
+            box.append(_ask(question, time.monotonic() + question.timeout, retries))
         except Exception as error:  # noqa: BLE001 - carried over to the asking thread, which sorts it
             box.append(error)
 
     thread = threading.Thread(target=work, name="hub-listing", daemon=True)
     thread.start()
-    thread.join(question.timeout)
+    thread.join(question.timeout + _GRACE)
     answer = box[0] if box else HubError(f"no answer from {endpoint()} within {question.timeout:g} s{retries.last}")
     if isinstance(answer, Listing):
         return answer
@@ -85,20 +94,20 @@ class _Retries(logging.Filter):
     def __init__(self, progress: Callable[[str], None]) -> None:
         super().__init__()
         self._progress = progress
-        self._thread = 0
+        self._threads: set[int] = set()
         self.last = ""
 
     def listen(self) -> None:
-        """Stand in for huggingface_hub's logging of requests from now on. Called in the thread that asks."""
-        self._thread = threading.get_ident()
+        """Stand in for huggingface_hub's logging of requests from now on. Called in each thread that asks."""
+        self._threads.add(threading.get_ident())
         logger = logging.getLogger("huggingface_hub.utils._http")
-        for earlier in [f for f in logger.filters if isinstance(f, _Retries)]:
+        for earlier in [f for f in logger.filters if isinstance(f, _Retries) and f is not self]:
             logger.removeFilter(earlier)
         logger.addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Keep a line about a failed request of ours; let nothing through, nor what a thread left behind says."""
-        if record.thread != self._thread:
+        if record.thread not in self._threads:
             return False
         text = record.getMessage().split(" thrown while requesting ")[0].strip()
         self._progress(text)
@@ -107,11 +116,12 @@ class _Retries(logging.Filter):
         return False
 
 
-def _ask(question: Question, end: float) -> Listing:
+def _ask(question: Question, end: float, retries: _Retries) -> Listing:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when huggingface_hub is imported
     from huggingface_hub import HfApi
 
-    api = HfApi(library_name="kerneldoctor")
+    began = time.monotonic()
+    api = HfApi(library_name="kerneldoctor", library_version=__version__)
     question.progress(f"asking {endpoint()} for the versions of {question.repo}")
     refs = patiently(lambda: api.list_repo_refs(question.repo, repo_type="kernel"), end, question)
     named = {ref.name: ref.target_commit for ref in (*refs.branches, *refs.tags)}
@@ -121,8 +131,71 @@ def _ask(question: Question, end: float) -> Listing:
     if not wanted and "main" in named:
         wanted["main"] = named["main"]
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    versions = [_version(api, name, commit, today, end, question) for name, commit in wanted.items()]
-    return Listing(question.repo, "live", today, in_order(versions))
+    reading = _Reading(api, today, end, question, retries)
+    rest = end if question.whole else began + (end - began) * _REST
+    return Listing(question.repo, "live", today, in_order(reading.read(wanted, rest)))
+
+
+class _Reading:
+    """The builds of many versions, several at a time: the first one first, then the newest, while the time lasts."""
+
+    def __init__(self, api: Any, today: str, end: float, question: Question, retries: _Retries) -> None:
+        self._api, self._today, self._end = api, today, end
+        self._question, self._retries = question, retries
+        self._read: dict[str, Version | Exception] = {}
+        self._news = threading.Condition()
+
+    def read(self, wanted: Mapping[str, str], rest: float) -> list[Version]:
+        """The versions, those that were not read as unread ones. Raises what the first one, or all of them, raised."""
+        unread = {name: Version(name, _full(commit), (), "live", self._today, False) for name, commit in wanted.items()}
+        order = sorted(in_order(list(unread.values())), key=lambda version: not self._is_first(version))
+        todo = deque((version.name, wanted[version.name]) for version in order)
+        for _ in range(min(AT_ONCE, len(todo))):
+            threading.Thread(target=self._work, args=(todo, rest), name="hub-version", daemon=True).start()
+        needed = [version.name for version in order if self._is_first(version)]
+        with self._news:
+            self._news.wait_for(lambda: len(self._read) == len(wanted), max(0.0, rest - time.monotonic()))
+            if needed:
+                self._news.wait_for(lambda: needed[0] in self._read, max(0.0, self._end - time.monotonic()))
+            found = dict(self._read)
+        self._check(found, needed, len(wanted))
+        return [self._or_unread(found.get(name), version) for name, version in unread.items()]
+
+    def _is_first(self, version: Version) -> bool:
+        wanted = self._question.revision or self._question.first
+        return bool(wanted) and wanted in (version.name, version.commit)
+
+    def _work(self, todo: deque[tuple[str, str]], rest: float) -> None:
+        self._retries.listen()
+        while time.monotonic() < rest:
+            try:
+                name, commit = todo.popleft()
+            except IndexError:
+                return
+            outcome: Version | Exception
+            try:
+                outcome = _version(self._api, name, commit, self._today, self._end, self._question)
+            except Exception as error:  # noqa: BLE001 - carried over to the asking thread, which sorts it
+                outcome = error
+            with self._news:
+                self._read[name] = outcome
+                self._news.notify_all()
+
+    def _check(self, found: Mapping[str, Version | Exception], needed: list[str], count: int) -> None:
+        errors = {name: value for name, value in found.items() if isinstance(value, Exception)}
+        late = HubError(f"no answer from {endpoint()} within {self._question.timeout:g} s{self._retries.last}")
+        if needed and not isinstance(found.get(needed[0]), Version):
+            raise errors.get(needed[0], late)
+        if self._question.whole and (errors or len(found) < count):
+            raise next(iter(errors.values()), late)
+        if count and len(errors) == len(found):
+            raise next(iter(errors.values()), late)
+
+    def _or_unread(self, outcome: Version | Exception | None, version: Version) -> Version:
+        if isinstance(outcome, Version):
+            return outcome
+        why = "not read in time" if outcome is None else str(explain(outcome, self._question))
+        return replace(version, note=why)
 
 
 def _version(api: Any, name: str, commit: str, today: str, end: float, question: Question) -> Version:
@@ -200,7 +273,7 @@ def explain(error: Exception, question: Question) -> Exception:
     if isinstance(error, errors.RevisionNotFoundError):
         return RevisionMissingError(f"{question.repo} has no revision {question.revision!r} on {where}")
     if isinstance(error, errors.GatedRepoError) or status == 403:
-        return HubError(
+        return RefusedError(
             f"{where} refuses {question.repo} to this token (403): ask its owner for access, or set HF_TOKEN"
         )
     if isinstance(error, errors.RepositoryNotFoundError):
@@ -208,11 +281,23 @@ def explain(error: Exception, question: Question) -> Exception:
         return RepositoryMissingError(f"no kernel repository {question.repo} on {where}; {hint}")
     if isinstance(error, errors.OfflineModeIsEnabled):
         return HubError("the Hub was not asked: HF_HUB_OFFLINE is set")
+    if status == 401:
+        return RefusedError(f"{where} answered 401 for {question.repo}: {_token_text()}")
     if status is not None:
         return HubError(f"{where} answered {status} for {question.repo}{_HINTS.get(status, '')}")
     if isinstance(error, UnicodeEncodeError):
         return HubError(f"{where} cannot be asked: the token in HF_TOKEN, or the saved one, is none: it is not ASCII")
+    if isinstance(error, (LookupError, TypeError, AttributeError, ValueError, RecursionError)):
+        return HubError(f"{where} answered something that is no listing of a Hub (a proxy, or a page to log in?)")
     return HubError(f"{where} cannot be asked{_through_proxy()}: {_first_line(error)}")
+
+
+def _token_text() -> str:
+    from huggingface_hub import get_token
+
+    if get_token():
+        return "it does not accept the token in HF_TOKEN, or the saved one"
+    return "it wants a token, and none is set: export HF_TOKEN"
 
 
 def _through_proxy() -> str:

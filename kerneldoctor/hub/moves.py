@@ -56,6 +56,9 @@ def torch_moves(case: Case) -> Iterator[TorchMove]:
             continue
         if libc.value == "glibc" and glibc.is_known and in_range(glibc.value, f">={row['glibc']}") is False:
             continue
+        if case.fact("gpus").is_absent or case.fact("gpus").value == ():
+            # https://download.pytorch.org/whl/cpu holds every release, for Linux and Windows.
+            yield from _torch_move(case, row, "cpu")
         for wheel in row["wheels"]:
             if _wheel_runs(case, row, wheel):
                 yield from _torch_move(case, row, wheel)
@@ -97,9 +100,12 @@ def _wheel_runs(case: Case, row: Row, wheel: str) -> bool:
 
 def _torch_cost(here: Version | None, row: Row, wheel: str, case: Case) -> float:
     """0 for the torch that is installed; a minor release away counts less than another CUDA release."""
-    installed_cuda = str(case.fact("torch.cuda").value or "")
-    cuda = f"{wheel[2:-1]}.{wheel[-1]}"
+    here_for = str(case.fact("torch.cuda").value or "")
+    installed_cuda = here_for or ("cpu" if case.fact("torch.backend").value == "cpu" else "")
+    cuda = "cpu" if wheel == "cpu" else f"{wheel[2:-1]}.{wheel[-1]}"
     cost = 0.0
+    if here is None:  # it must be installed anyway: the newest that fits
+        cost -= 0.001 * Version(row["torch"]).minor
     if here is None or (here.major, here.minor) != _minor(row["torch"]):
         mine = _minor(row["torch"])
         here_minor = (here.major, here.minor) if here is not None else mine

@@ -24,7 +24,9 @@ from .reference import Kind, Reference
 
 Source = Literal["named", "package", "hub", "none", "builtin", "unknown"]
 NO_REPOSITORY_VERSION = "main"  # the branch that is taken where no version is passed
-_PAGED_UNTIL = Version("5.23")  # transformers 5.22 warned that the prefix would go (modeling_utils.py)
+# From this release on the prefix is taken off with a FutureWarning; 5.23 and 5.24 still do, although the warning says
+# that 5.23 would not (_check_and_adjust_attn_implementation of modeling_utils.py in the released wheels).
+_PAGED_WARNS = Version("5.19")
 
 
 class StepCode(enum.Enum):
@@ -46,10 +48,14 @@ class StepCode(enum.Enum):
     VERSION_DEFAULT = "version_default"  # - version, condition
     VERSION_NONE = "version_none"  # no version is passed - branch
     VERSION_UNKNOWN = "version_unknown"  # - why
-    IMPORT_FAILS = "import_fails"  # model classes of this transformers do not import with this kernels - why
+    VERSION_DEMANDED = "version_demanded"  # and kernels raises, because it demands one - kernels, fits
+    IMPORT_FAILS = "import_fails"  # model classes of this transformers do not import with this kernels - why, fits
     DEVICES = "devices"  # what the version has builds for - backends, version
-    PAGED_GONE = "paged_gone"  # the paged| prefix is no longer read - release
+    PAGED_WARNS = "paged_warns"  # the paged| prefix is taken off with a warning - release
     SWITCH_WITHOUT_EFFECT = "switch_without_effect"  # USE_HUB_KERNELS does not reach attention
+
+
+_RAISES = (StepCode.IMPORT_FAILS, StepCode.KERNELS_REFUSED, StepCode.VERSION_DEMANDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +93,23 @@ class Meaning:
     @property
     def works(self) -> bool | None:
         """Whether transformers would load something, as far as its own checks go; None where that cannot be told."""
-        if self.source == "none" or any(step.code is StepCode.IMPORT_FAILS for step in self.steps):
+        if self.source == "none" or self.step(StepCode.IMPORT_FAILS) is not None:
             return False
-        unknown_version = self.source in ("named", "hub") and not self.revision
-        return None if self.source == "unknown" or unknown_version else True
+        if self.source in ("named", "hub"):
+            if self.obstacle is not None:
+                return False
+            sure = self.revision and self.transformers and self.step(StepCode.KERNELS_UNKNOWN) is None
+            return True if sure else None
+        return None if self.source == "unknown" else True
+
+    @property
+    def obstacle(self) -> Step | None:
+        """The step at which transformers gives up on all kernels of the Hub, or on one named without version."""
+        return next((step for step in self.steps if step.code in _RAISES), None)
+
+    def step(self, code: StepCode) -> Step | None:
+        """The step of that code, where the chain has one."""
+        return next((step for step in self.steps if step.code is code), None)
 
     @property
     def name(self) -> str:
@@ -125,8 +144,8 @@ class _Chain:
         if self._release.value is not None:
             release = self._release.value["version"]
             self._step(StepCode.TRANSFORMERS, release=release, source=self._installed("transformers").note)
-            if self._reference.paged and self._reference.name != "eager" and Version(release) >= _PAGED_UNTIL:
-                self._step(StepCode.PAGED_GONE, release=release)
+            if self._reference.paged and self._reference.name != "eager" and Version(release) >= _PAGED_WARNS:
+                self._step(StepCode.PAGED_WARNS, release=release)
         elif self._release.is_absent:
             self._step(StepCode.TRANSFORMERS, release="", source=self._release.note)
         else:
@@ -152,6 +171,8 @@ class _Chain:
         if self._case.fact("huggingface.use_hub_kernels").value is False:
             self._step(StepCode.SWITCH_WITHOUT_EFFECT)
         revision = self._default_version(version)
+        if source.value == "hub":
+            self._demanded(revision)
         self._devices(str(repo.value), revision)
         return self._meaning(_source(source), str(repo.value), revision, eras)
 
@@ -180,6 +201,7 @@ class _Chain:
         chosen = default_of(repo, self._release.value)
         if "version" not in chosen:
             self._step(StepCode.VERSION_NONE, branch=NO_REPOSITORY_VERSION)
+            self._demanded(NO_REPOSITORY_VERSION)
             return NO_REPOSITORY_VERSION
         number = _number(chosen, self._case.fact("torch.version"))
         if number is None:
@@ -188,6 +210,15 @@ class _Chain:
         self._step(StepCode.VERSION_DEFAULT, version=f"v{number}", condition=version_text(chosen))
         self._devices(repo, f"v{number}")
         return f"v{number}"
+
+    def _demanded(self, revision: str) -> None:
+        """kernels has refused to choose a version itself since 0.15.1."""
+        here = parse_version(str(self._installed("kernels").value or ""))
+        older = [
+            row for version, row in rows_newest_first(self._case, "kernels") if here is not None and version <= here
+        ]
+        if revision == NO_REPOSITORY_VERSION and older and older[0]["version_required"]:
+            self._step(StepCode.VERSION_DEMANDED, kernels=str(here), fits=self._pins_that_fit())
 
     def _kernels_range(self) -> None:
         accepted, wanted = (
@@ -201,7 +232,7 @@ class _Chain:
             self._step(StepCode.KERNELS_ACCEPTED, kernels=here, range=str(wanted.value))
             imports = self._case.fact("transformers.imports_with_kernels")
             if imports.value is False:
-                self._step(StepCode.IMPORT_FAILS, why=imports.note)
+                self._step(StepCode.IMPORT_FAILS, why=imports.note, fits=self._pins_that_fit())
         elif accepted.is_unknown:
             self._step(StepCode.KERNELS_UNKNOWN, why=accepted.note, range=str(wanted.value))
         else:

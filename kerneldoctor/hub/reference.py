@@ -31,6 +31,7 @@ _SHORT_COMMIT = re.compile(r"(?=.*\d)[0-9a-f]{7,39}")
 _VERSION = re.compile(r"v(\d{1,9})", re.ASCII)
 _FLASH = re.compile(r"flash_attention_(\d+)", re.ASCII)
 _ALMOST_FLASH = re.compile(r"(?:flash[-_ ]?att(?:n|ention)|fa)[-_ ]?(\d)?", re.ASCII | re.IGNORECASE)
+_ALMOST_REVISION = re.compile(r"(.+?)(?:==?|#)(v?\d{1,9})", re.ASCII)
 _PATH = re.compile(r"\.{0,2}/|\.{1,2}\\|~|[A-Za-z]:[\\/]")
 
 
@@ -50,7 +51,9 @@ class Reference:
     name: str  # "owner/name", "flash_attention_2", "sdpa"
     revision: str | None = None  # branch, tag or commit, as typed
     function: str | None = None
-    paged: bool = False  # the old `paged|` prefix; since transformers 5.23 it is read with `eager` only
+    paged: bool = (
+        False  # the old `paged|` prefix; transformers 5.19 to 5.24 take it off with a warning, except from `eager`
+    )
     notes: tuple[str, ...] = field(default=(), compare=False)  # how the text was read, where that needs saying
 
     @property
@@ -106,16 +109,30 @@ def _flash_attention(name: str, paged: bool, notes: tuple[str, ...]) -> Referenc
         raise _wrong(name, f"{base} takes neither @ nor :, only a repository does: kernels-community/flash-attn2@v3")
     if found:
         return Reference(Kind.FLASH_ATTENTION, f"flash_attention_{int(found[1])}", paged=paged, notes=notes)
-    if _ALMOST_FLASH.fullmatch(base):
-        raise _wrong(name, f"write {generations}, or owner/name for a repository on the Hub")
+    if almost := _ALMOST_FLASH.fullmatch(base):
+        raise _wrong(name, _meant_flash(base, almost[1]))
     if base in BUILTINS:
         raise _wrong(name, f"{base} takes neither @ nor :")
     raise _wrong(name, "a kernel is owner/name, as in kernels-community/flash-attn2")
 
 
+def _meant_flash(name: str, number: str | None) -> str:
+    """What a name that is nearly one may mean: the attention of transformers, or the repository."""
+    generation = int(number) if number and int(number) in FLASH_GENERATIONS else 2
+    repo = f"kernels-community/flash-attn{generation}"
+    first, second = f"flash_attention_{generation}", repo
+    if re.match(r"flash[-_]attn", name):
+        first, second = second, first
+    others = ", ".join(f"flash_attention_{n}" for n in FLASH_GENERATIONS)
+    return f"did you mean {first} (transformers knows {others}), or {second}?"
+
+
 def _kernel(text: str, paged: bool, notes: tuple[str, ...]) -> Reference:
     if _PATH.match(text):
         raise _wrong(text, "this looks like a folder on disk, a kernel on the Hub is owner/name")
+    if almost := _ALMOST_REVISION.fullmatch(text):
+        number = almost[2].removeprefix("v")
+        raise _wrong(text, f"a version stands after an @: {almost[1].rstrip('@')}@v{number}")
     head, *functions = text.split(":")
     repo, at, revision = head.partition("@")
     repo, revision = repo.strip(), revision.strip()
@@ -128,6 +145,8 @@ def _kernel(text: str, paged: bool, notes: tuple[str, ...]) -> Reference:
     if function is not None and not function.isidentifier():
         raise _wrong(text, "after the : comes the name of a function in the kernel")
     revision, more = _read_revision(revision, bool(at))
+    if function is not None and _VERSION.fullmatch(function) and not revision:
+        more += (f"{function} is read as the name of a function: version {function[1:]} is written @{function}",)
     return Reference(Kind.KERNEL, repo, revision or None, function, paged, notes + more)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from .. import __version__
 from ..errors import HubError
 from ..values import dataclass
 from .download import NOT_FETCHED, within
@@ -59,7 +60,7 @@ def file_sizes(address: SnapshotAddress, timeout: float) -> Mapping[str, int]:
     def ask() -> dict[str, int]:
         from huggingface_hub import HfApi
 
-        api = HfApi(library_name="kerneldoctor")
+        api = HfApi(library_name="kerneldoctor", library_version=__version__)
         entries = patiently(
             lambda: list(
                 api.list_repo_tree(address.repo, folder, recursive=True, revision=address.commit, repo_type="kernel")
@@ -98,6 +99,7 @@ def fetch_snapshot(address: SnapshotAddress, timeout: float, progress: Progress 
                 ignore_patterns=list(NOT_FETCHED),
                 cache_dir=address.cache,
                 library_name="kerneldoctor",
+                library_version=__version__,
             )
         )
 

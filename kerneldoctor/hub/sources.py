@@ -6,19 +6,21 @@ Whatever could not be asked is announced in the listing's notes; nothing that ca
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from packaging.version import Version as Release
 
 from ..environment import CachedKernel, Environment
 from ..errors import HubError, UndeterminedError
-from .index import index_listing, repositories
+from .index import index_listing, own_trouble, repositories
 from .listing import Build, Listing, Question, Version, in_order
 
 if TYPE_CHECKING:
     from .live import RepositoryMissingError
 
 Prefer = Literal["auto", "live", "cache", "index"]
+_SAME_OWNER = 0.6  # how alike two owners must be for one to be the other, mistyped
 _TRUE = {"1", "ON", "YES", "TRUE"}  # as huggingface_hub.constants reads its switches
 # The first huggingface_hub release that refuses, offline, a snapshot that does not hold its whole tree.
 _REFUSES_PARTIAL = Release("1.22.0")
@@ -31,35 +33,49 @@ def offline_switch() -> str:
 
 
 def find_listing(
-    question: Question, environment: Environment, prefer: Prefer = "auto", repo_type: str = "kernel"
+    question: Question,
+    environment: Environment,
+    prefer: Prefer = "auto",
+    repo_type: str = "kernel",
+    notes: tuple[str, ...] = (),
 ) -> Listing:
     """The best listing that can be had.
 
-    Raises UsageError when the Hub says that there is none, UndeterminedError when nobody could say.
+    notes: what was found out before. Raises UsageError when the Hub says that there is none, UndeterminedError when
+    nobody could say.
     """
     if prefer == "cache":
         return _cached(question.repo, environment, ()) or _nothing(question.repo, ("it is not in the local cache",))
-    notes: tuple[str, ...] = ()
+    refused = False
     if prefer in ("auto", "live"):
         if switch := offline_switch():
-            notes = (f"the Hub was not asked: {switch} is set",)
+            notes = (*notes, f"the Hub was not asked: {switch} is set")
         else:
             # It brings logging and threads with it, which a look into the index does not need.
-            from .live import RepositoryMissingError, live_listing
+            from .live import RefusedError, RepositoryMissingError, live_listing
 
             try:
                 return live_listing(question)
             except HubError as error:
-                notes = (str(error),)
+                notes, refused = (*notes, str(error)), isinstance(error, RefusedError)
             except RepositoryMissingError as error:
                 return _cached(question.repo, environment, (str(error),)) or _missing(question.repo, error)
     if prefer == "live":
         return _nothing(question.repo, notes)
-    return (
-        index_listing(question.repo, notes, repo_type)
-        or _cached(question.repo, environment, notes)
-        or _nothing(question.repo, (*notes, "neither the bundled index nor the local cache knows it"))
-    )
+    found = index_listing(question.repo, notes, repo_type) or _cached(question.repo, environment, notes)
+    if found is None:
+        return _nothing(question.repo, (*notes, _why_not_listed(question.repo, repo_type)))
+    return replace(found, refused=True) if refused else found
+
+
+def _why_not_listed(repo: str, repo_type: str) -> str:
+    other = "kernel" if repo_type == "model" else "model"
+    if trouble := own_trouble(repo):
+        return trouble
+    if index_listing(repo, repo_type=other) is None:
+        return "neither the bundled index nor the local cache knows it"
+    read = "from 0.14 on reads" if repo_type == "kernel" else "before 0.14 reads"
+    return f"the index knows it as a repository of type {other} only, and kernels {read} those of type {repo_type}"
 
 
 def cached_snapshots(repo: str, environment: Environment) -> tuple[CachedKernel, ...]:
@@ -112,8 +128,15 @@ def nearest(repo: str) -> str:
     """A hint at the end of a complaint: the repository that may be meant."""
     import difflib
 
-    near = difflib.get_close_matches(repo, repositories(), 1, 0.75)
-    return f"; did you mean {near[0]}?" if near and near[0] != repo else ""
+    owner, _, name = repo.rpartition("/")
+    names = {other.rpartition("/")[2].lower(): other for other in repositories() if other != repo}
+    # The names alone: those of one owner are alike by their owner, which says nothing.
+    near = difflib.get_close_matches(name.lower(), names, 1, 0.8)
+    if not near:
+        return ""
+    meant = names[near[0]]
+    alike = difflib.SequenceMatcher(None, owner.lower(), meant.rpartition("/")[0].lower()).ratio() > _SAME_OWNER
+    return f"; did you mean {meant}?" if alike else ""
 
 
 def _nothing(repo: str, notes: tuple[str, ...]) -> Listing:

@@ -9,39 +9,41 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
 from ..engine.case import Row, Tables
 from ..engine.conditions import in_range
-from ..engine.facts.driver import product_row
 from ..environment import (
     Deep,
     Driver,
     Environment,
-    Fact,
     Gpu,
     Package,
-    Torch,
     Visibility,
     absent,
     blank,
-    known,
     unknown,
 )
 from ..errors import UsageError
 from .eras import rules_of
+from .gpu_names import NamedGpu, read_gpus
+from .whatif_torch import (
+    backend_of,
+    beyond_tables,
+    local_label,
+    newest_minor,
+    newest_patch,
+    release_row,
+    torch_facts,
+    what_if,
+)  # fmt: skip
 
-_TORCH = re.compile(r"(\d+\.\d+)(?:\.(\d+))?((?:a|b|rc|\.dev)\d+)?(?:\+([a-z]+[0-9.]*))?", re.ASCII)
-_CUDA = re.compile(r"(?:cu|cuda)?(\d{2})\.?(\d)", re.ASCII)
-_CAPABILITY = re.compile(r"(?:sm_?|compute_)?(\d{1,2})\.?(\d)[af]?", re.ASCII)
-_AMD = re.compile(r"gfx[0-9a-f]{3,5}", re.ASCII)
+_TORCH = re.compile(r"(\d+(?:\.\d+)?)(?:\.(\d+))?((?:a|b|rc|\.dev)\d+)?(?:\+([a-z]+[0-9.]*))?", re.ASCII)
 _PYTHON = re.compile(r"3\.\d{1,2}(?:\.\d{1,2})?t?", re.ASCII)
 _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 _SYSTEMS = {"linux": "linux", "windows": "windows", "win": "windows", "darwin": "darwin", "macos": "darwin"}
-# Wheels have the new C++ ABI since 2.7, that of cu126 since 2.6: https://github.com/pytorch/pytorch/issues/152790
-_NEW_ABI = ">=2.7.dev0"
+_PLATFORM = re.compile(r"(?:manylinux\w*?_)?([a-z]+)(?:[-_](x86_64|amd64|aarch64|arm64))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +93,8 @@ def apply(environment: Environment, changes: Changes, tables: Tables) -> tuple[E
     return change.environment, tuple(change.notes)
 
 
-def _from(option: str, value: Any) -> Fact[Any]:
-    return known(value, f"what if: {option}")
-
-
 def _platform(change: _Change, text: str) -> None:
-    machine, _, system = text.strip().lower().partition("-")
+    machine, system = _read_platform(text.strip().lower(), str(change.environment.system.machine.value).lower())
     if machine not in _MACHINES or system not in _SYSTEMS:
         raise UsageError(f"--platform {text[:40]!r}: write it as x86_64-linux, aarch64-linux, x86_64-windows, …")
     here, source = change.environment.system, "--platform"
@@ -105,13 +103,22 @@ def _platform(change: _Change, text: str) -> None:
     if here.os.value == os and _MACHINES.get(str(here.machine.value).lower()) == cpu:
         return
     other = unknown("what if: --platform says nothing of it")
-    libc = _from(source, "glibc") if os == "linux" else absent(f"what if: {source}")
+    libc = what_if(source, "glibc") if os == "linux" else absent(f"what if: {source}")
     changed = replace(
-        here, os=_from(source, os), machine=_from(source, machine), distribution=other, kernel=other, cpu=other,
-        libc=libc, libc_version=other if os == "linux" else libc, glibcxx=other, wsl=_from(source, False),
+        here, os=what_if(source, os), machine=what_if(source, machine), distribution=other, kernel=other, cpu=other,
+        libc=libc, libc_version=other if os == "linux" else libc, glibcxx=other, wsl=what_if(source, False),
         memory_bytes=other, library_overrides=other,
     )  # fmt: skip
     change.environment = replace(change.environment, system=changed, driver=_blank_driver(source))
+
+
+def _read_platform(text: str, here: str) -> tuple[str, str]:
+    """ "aarch64-linux", or turned round as wheels write it, "win_amd64"; a system alone is of its usual machine."""
+    machine, _, system = text.partition("-")
+    if machine in _MACHINES or not (found := _PLATFORM.fullmatch(text)):
+        return machine, system
+    usual = {"darwin": "arm64", "linux": here if here in _MACHINES else "x86_64"}
+    return found[2] or usual.get(_SYSTEMS.get(found[1], ""), "x86_64"), found[1]
 
 
 def _python(change: _Change, text: str) -> None:
@@ -121,8 +128,8 @@ def _python(change: _Change, text: str) -> None:
     free = text.strip().endswith("t")
     major, minor = release.split(".")[:2]
     changed = replace(
-        change.environment.python, version=_from(source, release), free_threaded=_from(source, free),
-        abi_tag=_from(source, f"cp{major}{minor}{'t' if free else ''}"), executable=unknown(f"what if: {source}"),
+        change.environment.python, version=what_if(source, release), free_threaded=what_if(source, free),
+        abi_tag=what_if(source, f"cp{major}{minor}{'t' if free else ''}"), executable=unknown(f"what if: {source}"),
     )  # fmt: skip
     change.environment = replace(change.environment, python=changed)
 
@@ -132,12 +139,14 @@ def _torch(change: _Change, text: str, cuda: str | None) -> None:
     if found is None:
         raise UsageError(f"--torch {text[:40]!r}: write a release as in 2.13, 2.13.0 or 2.13.0+cu130")
     minor, patch, pre, local = found.groups()
+    if "." not in minor:
+        minor = newest_minor(change.tables, minor)
     row = release_row(change.tables, minor)
-    release = f"{minor}.{patch or _newest_patch(row)}{pre or ''}"
+    release = f"{minor}.{patch or newest_patch(row)}{pre or ''}"
     backend, version = _wanted_backend(change, row, local, cuda)
     change.notes += _unpublished(change, row, minor, backend, version)
-    label = local or _label(backend, version)
-    torch = _torch_facts("--torch", f"{release}{'+' + label if label else ''}", backend, version, minor)
+    label = local or local_label(backend, version)
+    torch = torch_facts("--torch", f"{release}{'+' + label if label else ''}", backend, version, minor)
     change.environment = replace(change.environment, torch=torch, deep=_blank_deep("--torch"))
 
 
@@ -146,24 +155,25 @@ def _cuda(change: _Change, text: str) -> None:
     if torch.value is None:
         state = "no torch is installed" if torch.is_absent else f"the installed torch is not known ({torch.note})"
         raise UsageError(f"--cuda {text[:40]!r}: {state}; add --torch")
-    backend, version = _backend_of(text)
     release = str(torch.value).partition("+")[0]
     minor = ".".join(release.split(".")[:2])
-    change.notes += _unpublished(change, release_row(change.tables, minor), minor, backend, version)
-    label = _label(backend, version)
-    torch_facts = _torch_facts("--cuda", f"{release}{'+' + label if label else ''}", backend, version, minor)
-    change.environment = replace(change.environment, torch=torch_facts, deep=_blank_deep("--cuda"))
+    row = release_row(change.tables, minor)
+    backend, version = backend_of(text, row)
+    change.notes += _unpublished(change, row, minor, backend, version)
+    label = local_label(backend, version)
+    facts = torch_facts("--cuda", f"{release}{'+' + label if label else ''}", backend, version, minor)
+    change.environment = replace(change.environment, torch=facts, deep=_blank_deep("--cuda"))
 
 
 def _wanted_backend(change: _Change, row: Row | None, local: str | None, cuda: str | None) -> tuple[str, str]:
     """Backend and its release: as the label or --cuda says, else that of the wheel on PyPI."""
     if local is not None:
-        stated = _backend_of(local)
-        if cuda is not None and _backend_of(cuda) != stated:
+        stated = backend_of(local, row)
+        if cuda is not None and backend_of(cuda, row) != stated:
             raise UsageError(f"--torch names +{local} and --cuda names {cuda}: leave one of them out")
         return stated
     if cuda is not None:
-        return _backend_of(cuda)
+        return backend_of(cuda, row)
     system = change.environment.system
     if system.os.value in ("darwin", "windows"):
         return "cpu", ""
@@ -175,55 +185,23 @@ def _wanted_backend(change: _Change, row: Row | None, local: str | None, cuda: s
     return "cuda", str(row["pypi_cuda"])
 
 
-def _backend_of(text: str) -> tuple[str, str]:
-    """ "cu128", "12.8", "cpu", "rocm6.4", "xpu" or "xpu2025.3" as backend and release. Raises UsageError."""
-    text = text.strip().lower()
-    if text in ("cpu", "none"):
-        return "cpu", ""
-    if found := re.fullmatch(r"rocm(\d{1,2}\.\d{1,2})", text, re.ASCII):
-        return "rocm", found[1]
-    if found := re.fullmatch(r"xpu(?:(\d{4})\.(\d))?", text, re.ASCII):  # of a build of 2025.3 torch says 20250302
-        return "xpu", f"{found[1]}0{found[2]}00" if found[1] else ""
-    if found := _CUDA.fullmatch(text):
-        return "cuda", f"{found[1]}.{found[2]}"
-    raise UsageError(f"--cuda {text[:40]!r}: write a release as in 12.8 or cu128, or cpu, rocm6.4, xpu2025.3")
-
-
-def _torch_facts(source: str, version: str, backend: str, number: str, minor: str) -> Torch:
-    other = absent(f"what if: {source}: torch is built for {backend}")
-    stated = _from(source, number) if number else unknown(f"what if: {source} names no release")
-    abi = _from(source, in_range(minor, _NEW_ABI) is True or (minor, number) == ("2.6", "12.6"))
-    none = absent(f"what if: {source}")
-    return Torch(
-        version=_from(source, version),
-        backend=_from(source, backend),
-        cuda=stated if backend == "cuda" else other,
-        hip=stated if backend == "rocm" else other,
-        xpu=stated if backend == "xpu" else other,
-        cxx11_abi=abi,
-        debug=_from(source, False),
-        installer=_from(source, "pip"),
-        package_missing=_from(source, False),
-        metadata_missing=_from(source, False),
-        source_shadowed=_from(source, False),
-        duplicate_companions=none,
-        missing_companions=none,
-        unusable_libraries=none,
-    )
-
-
 def _unpublished(change: _Change, row: Row | None, minor: str, backend: str, version: str) -> list[str]:
     if row is None:
-        newest = max((Version(r["torch"]) for r in change.tables.get("torch_releases", ())), default="?")
-        return [f"torch {minor} is no release that is known here (the newest is {newest}): taken as it stands"]
+        return [beyond_tables("torch", minor, [r["torch"] for r in change.tables.get("torch_releases", ())])]
     python = change.environment.python.version
     notes = []
     if python.is_known and in_range(python.value, row["python"]) is False:
         notes.append(f"torch {minor} has no wheel for Python {python.value} (it wants {row['python']})")
-    tag = _label("cuda", version) if backend == "cuda" and version else ""
+    tag = local_label("cuda", version) if backend == "cuda" and version else ""
     if tag and tag not in row["wheels"]:
         offered = ", ".join(row["wheels"])
         notes.append(f"no wheel of torch {minor} was published for CUDA {version} ({offered}): taken as it stands")
+    if backend in ("rocm", "xpu"):
+        name = {"rocm": "ROCm", "xpu": "XPU"}[backend]
+        stated = f"{name} {version}" if version and backend == "rocm" else name
+        notes.append(
+            f"whether a wheel of torch {minor} was published for {stated} is not known here: taken as it stands"
+        )
     return notes
 
 
@@ -232,34 +210,24 @@ def _gpus(change: _Change, names: Sequence[str]) -> None:
         none = absent("what if: --gpu")
         change.environment = replace(change.environment, gpus=none, deep=_blank_deep("--gpu"))
         return
-    gpus = tuple(_gpu(change, index, name) for index, name in enumerate(names))
+    gpus = tuple(_gpu(index, named) for index, named in enumerate(read_gpus(names, change.tables)))
     environment, source = change.environment, "--gpu"
-    visibility = Visibility(absent("what if: --gpu"), _from(source, len(gpus)), absent("what if: --gpu"))
+    visibility = Visibility(absent("what if: --gpu"), what_if(source, len(gpus)), absent("what if: --gpu"))
     driver = environment.driver
     if not driver.version.is_known:
         driver = _blank_driver(source)
     change.environment = replace(
-        environment, gpus=_from(source, gpus), visibility=visibility, driver=driver, deep=_blank_deep(source)
+        environment, gpus=what_if(source, gpus), visibility=visibility, driver=driver, deep=_blank_deep(source)
     )
 
 
-def _gpu(change: _Change, index: int, name: str) -> Gpu:
-    text, source = name.strip(), "--gpu"
-    facts = {"index": _from(source, index), "visible": _from(source, True), "mig": _from(source, False)}
-    if found := _CAPABILITY.fullmatch(text.lower()):
-        capability = f"{found[1]}.{found[2]}"
-        label = _from(source, f"GPU of capability {capability}")
-        return Gpu(name=label, vendor=_from(source, "nvidia"), compute_capability=_from(source, capability), **facts)
-    if _AMD.fullmatch(text.lower()):
-        none = absent("what if: --gpu: not of NVIDIA")
-        return Gpu(name=_from(source, text.lower()), vendor=_from(source, "amd"), compute_capability=none, **facts)
-    row = product_row(text, change.tables.get("gpu_products", ()))
-    if row is None:
-        raise UsageError(
-            f"--gpu {text[:60]!r} is no GPU known here: write its compute capability, as in sm_120 or 12.0"
-        )
-    stated = _from(source, row["capability"])
-    return Gpu(name=_from(source, text), vendor=_from(source, "nvidia"), compute_capability=stated, **facts)
+def _gpu(index: int, named: NamedGpu) -> Gpu:
+    source = "--gpu"
+    stated = absent("what if: --gpu: not of NVIDIA") if named.vendor == "amd" else what_if(source, named.capability)
+    return Gpu(
+        index=what_if(source, index), name=what_if(source, named.name), vendor=what_if(source, named.vendor),
+        compute_capability=stated, visible=what_if(source, True), mig=what_if(source, False),
+    )  # fmt: skip
 
 
 def _package(change: _Change, name: str, option: str, text: str) -> None:
@@ -273,29 +241,19 @@ def _package(change: _Change, name: str, option: str, text: str) -> None:
         listed = next(
             (r["listed"] for r in change.tables.get("listings", ()) if r["project"] == name), "an unknown day"
         )
-        change.notes.append(f"{name} {version} was not listed on {listed}: what it does is not known here")
+        older = Version(version) < min(map(Version, releases))
+        change.notes.append(
+            beyond_tables(name, version, releases) if older
+            else f"{name} {version} was not listed on {listed}: what it does is not known here"
+        )  # fmt: skip
     elif lines and version not in lines:
         version = max(lines, key=Version)  # "5.16" is the newest 5.16.x
     packages = change.environment.packages
-    package = Package(_from(option, version), _from(option, "pip"), unknown(f"what if: {option}"), _from(option, False))
+    package = Package(
+        what_if(option, version), what_if(option, "pip"), unknown(f"what if: {option}"), what_if(option, False)
+    )
     items = {**packages.items, name: package}
     change.environment = replace(change.environment, packages=replace(packages, items=items))
-
-
-def release_row(tables: Tables, minor: str) -> Row | None:
-    """The row of torch_releases for a minor release such as "2.13", or None."""
-    rows = tables.get("torch_releases", ())
-    return next((row for row in rows if row["torch"].split(".")[:2] == minor.split(".")), None)
-
-
-def _newest_patch(row: Row | None) -> str:
-    return row["torch"].split(".")[2] if row is not None else "0"
-
-
-def _label(backend: str, version: str) -> str:
-    if backend == "cuda":
-        return f"cu{version.replace('.', '')}" if version else ""
-    return f"rocm{version}" if backend == "rocm" else backend
 
 
 def _blank_deep(source: str) -> Deep:

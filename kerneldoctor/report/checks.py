@@ -133,13 +133,18 @@ def undetermined(title: str, why: str, version: str, date: str) -> Checks:
 
 
 def of_report(
-    report: Report, fail_on: FailOn = "error", rules: Iterable[Rule] = (), sections: tuple[Section, ...] = ()
+    report: Report,
+    fail_on: FailOn = "error",
+    rules: Iterable[Rule] = (),
+    sections: tuple[Section, ...] = (),
+    kernels: Iterable[Check] = (),
 ) -> Checks:
     """The checks of a scan: one a finding and a rule. `rules` gives SARIF their pages, `sections` come with a page."""
     summary = report.summary
     failing = () if fail_on == "never" else SEVERITIES[: SEVERITIES.index(fail_on) + 1]
     checks = (
         *(_finding(finding, report, failing) for finding in report.findings),
+        *kernels,
         *(_blind(fact, report, fail_on) for fact in summary.required_unknown),
         *(_open(rule, report) for rule in report.undetermined),
         *(_fine(rule, report) for rule in report.fine),

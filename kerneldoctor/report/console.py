@@ -73,7 +73,7 @@ class _Page:
     def _verdict(self) -> None:
         summary = self._report.summary
         style = (
-            "bold red" if summary.error else
+            "bold red" if summary.error or summary.kernels_failing else
             "bold yellow" if summary.warning or not sure(self._report) else
             "bold green"
         )  # fmt: skip

@@ -57,6 +57,9 @@ class Summary:
     not_determined: int  # rules that hold only perhaps, and rules that could not be decided at all
     ignored: int  # findings
     required_unknown: tuple[str, ...]  # facts that every scan must know and this one does not
+    kernels_named: int = 0  # kernels that were asked about beside
+    kernels_failing: int = 0  # kernels that were named and would not load here
+    kernels_undetermined: int = 0  # kernels that were named and of which that cannot be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +152,16 @@ def build_report(
 
 
 def exit_code(summary: Summary, fail_on: FailOn = "error") -> ExitCode:
-    """The exit code of a report. `never` keeps findings and missing facts from failing the caller."""
+    """The exit code of a report. `never` keeps findings and missing facts from failing the caller.
+
+    A kernel that was named counts as an error where it would not load.
+    """
     if fail_on == "never":
         return ExitCode.OK
     failing: tuple[Severity, ...] = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    if any(getattr(summary, severity) for severity in failing):
+    if summary.kernels_failing or any(getattr(summary, severity) for severity in failing):
         return ExitCode.FINDINGS
-    return ExitCode.UNDETERMINED if summary.required_unknown else ExitCode.OK
+    return ExitCode.UNDETERMINED if summary.required_unknown or summary.kernels_undetermined else ExitCode.OK
 
 
 def _summarise(environment: Environment, judgement: Judgement, ignores: list[Ignore]) -> Summary:

@@ -27,9 +27,8 @@ _STEPS: Mapping[StepCode, str] = {
     StepCode.VERSION_DEFAULT: "no revision is named: it asks for {version} (its rule: {condition})",
     StepCode.VERSION_NONE: "no revision is named and it passes no version: the branch {branch}",
     StepCode.VERSION_UNKNOWN: "no revision is named, and which version it asks for is not known: {why}",
-    StepCode.IMPORT_FAILS: "but model classes of this transformers do not import with it: {why}",
     StepCode.DEVICES: "{version} has builds for {backends}",
-    StepCode.PAGED_GONE: "transformers {release} no longer reads the prefix paged|: leave it out",
+    StepCode.PAGED_WARNS: "transformers {release} takes the prefix paged| off, with a FutureWarning: leave it out",
     StepCode.SWITCH_WITHOUT_EFFECT: "USE_HUB_KERNELS turns off layers from the Hub, not this replacement",
 }
 
@@ -43,15 +42,50 @@ def step_text(step: Step) -> str:
         here = f"kernels {fields['kernels']} is not one that it accepts" if fields["kernels"] else "kernels is missing"
         none = f"no release in that range was listed on {fields['listed']}"
         do = f"pip install {fields['fits']}" if fields["fits"] else none
-        return f"{here} ({fields['range']}), so nothing is taken from the Hub: {do}"
+        return f"{here} ({fields['range'] or 'any release'}), so nothing is taken from the Hub: {do}"
+    if step.code is StepCode.IMPORT_FAILS:
+        return f"but model classes of this transformers do not import with it: {fields['why']}{_mend(step)}"
+    if step.code is StepCode.VERSION_DEMANDED:
+        why = f"kernels {fields['kernels']} demands a version or revision and raises ValueError"
+        return f"{why}: name one after an @{_mend(step).replace(': ', ', or ', 1)}"
     return _STEPS[step.code].format(**fields)
+
+
+def _mend(step: Step) -> str:
+    return f": pip install {step.fields['fits']}" if step.fields["fits"] else ""
+
+
+def obstacle_text(meaning: Meaning) -> str:
+    """Why transformers would load no kernel, in half a sentence; "" where nothing is known to stop it."""
+    step = meaning.obstacle
+    if step is None:
+        return ""
+    name = f"transformers {meaning.transformers}"
+    if step.code is StepCode.KERNELS_REFUSED:
+        here = (
+            f"does not accept kernels {step.fields['kernels']} [KD5001]" if step.fields["kernels"] else "needs kernels"
+        )
+        return f"{name} {here}"
+    if step.code is StepCode.IMPORT_FAILS:
+        return f"model classes of {name} do not import here"
+    return f"{name} names no version, and kernels {step.fields['kernels']} demands one"
+
+
+def mend_text(meaning: Meaning) -> str:
+    """What to install so that transformers takes kernels from the Hub; "" where nothing is known to help."""
+    agreeing, step = meaning.step(StepCode.AGREEING_SET), meaning.obstacle
+    fits = step.fields["fits"] if step is not None else ""
+    pins = fits or (agreeing.fields["pins"] if agreeing is not None else "")
+    return f"pip install {pins}" if pins else ""
 
 
 def conclusion(meaning: Meaning) -> str:
     """The answer in one line."""
     name = str(meaning.reference)
+    obstacle = obstacle_text(meaning)
     if meaning.works is False and meaning.source in ("hub", "named"):
-        return f"{name} would load {meaning.name}, but model classes do not import here"
+        meant = "" if meaning.repo in name else f" ({meaning.name})"
+        return f"{name}{meant} would not be loaded: {obstacle}"
     match meaning.source:
         case "builtin":
             return f"{name} loads no kernel"
@@ -60,6 +94,8 @@ def conclusion(meaning: Meaning) -> str:
             return f"{name} is the installed package{instead}"
         case "hub":
             return f"{name} would load {meaning.name} from the Hub"
+        case "named" if meaning.works is None and meaning.revision:
+            return f"whether {name} would be loaded cannot be told"
         case "named":
             return f"{name} would load {meaning.name}" if meaning.revision else f"{name}: which version is not known"
         case "none":

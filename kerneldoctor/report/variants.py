@@ -23,11 +23,18 @@ if TYPE_CHECKING:
     from ..hub.find_env import Option
 
 SCHEMA = "kerneldoctor.variants/1"
+_NOT_LISTED = {
+    "live": "the Hub has no such revision",
+    "index": "the index does not list this revision; the Hub may have it",
+    "cache": "the cache does not hold this revision",
+}
 _FACTS = ("torch.version", "torch.cuda", "python.version", "system.os", "system.machine")
 
 
 def to_json(answer: Answer) -> dict[str, Any]:
     """The published form. `reason` and `text` are for people, codes for programs."""
+    from .loading import verdict_line  # it takes the words of this module
+
     candidates = answer.candidates
     return {
         "schema": SCHEMA,
@@ -36,8 +43,9 @@ def to_json(answer: Answer) -> dict[str, Any]:
         "asked": answer.asked or None,
         "by_default": answer.by_default,
         "usable": answer.usable,
-        "headline": headline(answer),
-        "pin": _pin_json(answer.pin, candidates.listing.repo) if answer.pin is not None else None,
+        "through_transformers": answer.through_transformers,
+        "headline": verdict_line(answer),
+        "pin": _pin_json(answer, answer.pin) if answer.pin is not None else None,
         "source": candidates.listing.source,
         "as_of": candidates.listing.as_of or None,
         "notes": list(answer.notes),
@@ -54,20 +62,24 @@ def to_json(answer: Answer) -> dict[str, Any]:
 
 
 def headline(answer: Answer) -> str:
-    """The answer to the user's question in one line."""
+    """What is said of the builds in one line; what else keeps them from being loaded is in loading.py."""
     repo = answer.candidates.listing.repo
     if answer.asked:
-        default = f" (asked for by transformers {answer.meaning.transformers})" if answer.by_default else ""
-        name = f"{repo}@{short(answer.asked)}{default or _branch(answer)}"
         if answer.version is None:
-            return f"{name}: the {answer.candidates.listing.source} does not list this revision"
-        return f"{name} {version_sentence(answer.version, answer.environment)}"
+            return f"{asked_name(answer)}: {_NOT_LISTED[answer.candidates.listing.source]}"
+        return f"{asked_name(answer)} {version_sentence(answer.version, answer.environment)}"
     usable = [v for v in answer.candidates.versions if v.usable]
     if usable:
-        return f"{repo}: {_loadable(usable)}"
+        return f"{repo}: {loadable(usable)}"
     if not answer.candidates.versions:
         return f"{repo} has no versions"
     return f"{repo}: no version {'is known to be usable' if answer.usable is None else 'is usable'} here"
+
+
+def asked_name(answer: Answer) -> str:
+    """The version asked for, and by whom."""
+    default = f" (asked for by transformers {answer.meaning.transformers})" if answer.by_default else ""
+    return f"{answer.candidates.listing.repo}@{short(answer.asked)}{default or _branch(answer)}"
 
 
 def _branch(answer: Answer) -> str:
@@ -76,7 +88,7 @@ def _branch(answer: Answer) -> str:
     return f" ({short(name)})" if name and not name.startswith(answer.asked) else ""
 
 
-def _loadable(versions: list[VersionCandidates]) -> str:
+def loadable(versions: list[VersionCandidates]) -> str:
     """The versions that would load; those of which an error is on record apart, each with its rules."""
     faults: dict[str, list[str]] = {}
     for version in versions:
@@ -110,10 +122,11 @@ def pin_lines(pin: Pin, repo: str) -> tuple[str, ...]:
     number = pin.version.removeprefix("v")
     where = f"version={number}" if not pin.is_commit and number.isdecimal() else f'revision="{pin.revision}"'
     where += f', trust_remote_code=["{repo}"]' if pin.trusted is False else ""
+    allow = ", allow_all_kernels=True" if pin.consent == "allow" else ""
     call = f'get_kernel("{repo}", {where}){comment}'
     if pin.attention is False:
         return (call,)
-    return f'attn_implementation="{repo}@{pin.revision}"{comment}', call
+    return f'attn_implementation="{repo}@{pin.revision}"{allow}{comment}', call
 
 
 def option_text(option: Option) -> str:
@@ -166,6 +179,8 @@ def _without_build(version: VersionCandidates, environment: Environment) -> str:
     if not listed.complete and listed.how != "cache":
         fits = [c.build.name for c in version.candidates if c.accepted]
         seen = f"; of those seen {listing(fits)} would fit" if fits else ""
+        if listed.how == "live":
+            return f"cannot be judged: {listed.note}"
         return f"cannot be judged: not all of its builds are known (seen {listed.as_of or 'at an unknown date'}){seen}"
     unsettled = [c for c in version.candidates if c.accepted is None]
     if unsettled:
@@ -219,12 +234,18 @@ def _environment_json(environment: Environment) -> dict[str, Any]:
     return {**facts, "gpus": _gpu_text(environment)}
 
 
-def _pin_json(pin: Pin, repo: str) -> dict[str, Any]:
-    return {**asdict(pin), "is_commit": pin.is_commit, "type": list(pin_lines(pin, repo)), "tested": False}
+def _pin_json(answer: Answer, pin: Pin) -> dict[str, Any]:
+    from .loading import typed
+
+    works, others = typed(answer)
+    lines = {"type": list(works), "not_here": [asdict(line) for line in others]}
+    return {**asdict(pin), "is_commit": pin.is_commit, **lines, "tested": False}
 
 
 def _version_json(version: VersionCandidates, answer: Answer) -> dict[str, Any]:
-    listed = version.version
+    from .loading import hindrance
+
+    listed, found = version.version, hindrance(answer, version)
     return {
         "version": listed.name,
         "revision": listed.commit or None,
@@ -232,6 +253,8 @@ def _version_json(version: VersionCandidates, answer: Answer) -> dict[str, Any]:
         "as_of": listed.as_of or None,
         "complete": listed.complete,
         "usable": version.usable,
+        "loads": answer.loads(version),
+        "hindrance": found.value if found is not None else None,
         "cached": version.cached,
         "loads_offline": version.loads_offline,
         "text": version_sentence(version, answer.environment),

@@ -8,13 +8,15 @@ from __future__ import annotations
 from ..hub.answer import Answer
 from ..hub.candidates import Candidate, VersionCandidates
 from ..hub.listing import Version
+from ..hub.reference import Kind
 from .folding import by_kind, fold_names, state, why_all
 from .layout import Page
+from .loading import hindrance_text, typed, verdict_line
 from .naming import conclusion
 from .platforms import platform_of
 from .reasons import more, why
 from .text import listing, plural
-from .variants import headline, machine_text, option_text, pin_lines, short, source_text, version_sentence
+from .variants import machine_text, option_text, short, source_text, version_sentence
 
 _WORKLOAD_OPTIONS = {
     "workload.backward": "--training or --inference",
@@ -24,6 +26,7 @@ _WORKLOAD_OPTIONS = {
     "workload.dtype": "--dtype",
 }
 _MOST_VERSIONS = 4  # whose builds are shown without --all
+_MOST_NAMES = 12  # of versions of which there is nothing to say
 _MOST_KINDS = 8  # lines of builds of one version
 _STYLE = {True: "bold green", False: "bold red", None: "bold yellow"}
 
@@ -44,22 +47,24 @@ def render_brief(answer: Answer, page: Page) -> None:
     """The answer and the pin alone, for a report that is about more than this kernel."""
     page.line()
     name = str(answer.meaning.reference)
-    if answer.meaning.source in ("package", "none", "unknown"):
+    if answer.meaning.source in ("package", "unknown") and answer.meaning.reference.kind is Kind.FLASH_ATTENTION:
         page.line(conclusion(answer.meaning), "bold")
-        page.paragraph("  that is ", headline(answer))
+        page.paragraph("  that is ", verdict_line(answer))
     else:
-        page.line(headline(answer), _STYLE[answer.usable])
-    if answer.pin is not None and not (answer.version is not None and answer.version.usable):
+        page.paragraph("", verdict_line(answer), _STYLE[answer.usable])
+    asked = answer.version
+    if answer.pin is not None and answer.names_version and not (asked is not None and asked.usable):
         page.paragraph("  instead ", f"{answer.pin.version} has {answer.pin.build}")
-    if answer.pin is not None:
-        page.whole(f"  pin     {pin_lines(answer.pin, answer.candidates.listing.repo)[0]}")
+    works, _ = typed(answer)
+    if works:
+        page.whole(f"  pin     {works[0]}")
     page.paragraph("  listing ", f"{source_text(answer)}; kerneldoctor variants {name} asks the Hub")
 
 
 def _answer(answer: Answer, page: Page) -> None:
-    page.line(headline(answer), _STYLE[answer.usable])
+    page.paragraph("", verdict_line(answer), _STYLE[answer.usable])
     page.paragraph("  here    ", machine_text(answer))
-    if answer.meaning.source in ("package", "none", "unknown"):
+    if answer.meaning.source in ("package", "unknown"):
         usual = "; judged is the kernel that it usually means" if answer.meaning.source == "unknown" else ""
         page.paragraph("  name    ", f"{conclusion(answer.meaning)}{usual}")
     release = answer.candidates.rules.release
@@ -100,12 +105,23 @@ def _other_versions(answer: Answer, page: Page, show_all: bool) -> None:
     for version in others:
         if version not in unseen and version not in commits:
             name = short(version.version.name)
-            page.paragraph(f"  {name:<7} ", version_sentence(version, answer.environment))
-    if unseen:
-        names = listing([short(version.version.name) for version in unseen])
-        page.paragraph(f"  {names:<7} ", "cannot be judged: no build was seen")
+            text = hindrance_text(answer, version) or version_sentence(version, answer.environment)
+            page.paragraph(f"  {name:<7} ", text)
+    for note, versions in _by_note(unseen).items():
+        names = [short(version.version.name) for version in versions]
+        more_of_them = f" and {plural(len(names) - _MOST_NAMES, 'other')}" if len(names) > _MOST_NAMES else ""
+        text = f"{listing(names[:_MOST_NAMES])}{more_of_them}"
+        page.paragraph(f"  {text:<7} ", f"cannot be judged: {note or 'no build was seen'}")
     if commits:
         page.paragraph("  ", f"{plural(len(commits), 'commit')} without a branch (--all)")
+
+
+def _by_note(versions: list[VersionCandidates]) -> dict[str, list[VersionCandidates]]:
+    """The versions of which no build was seen, by why: only what was asked of the Hub has a reason of its own."""
+    found: dict[str, list[VersionCandidates]] = {}
+    for version in versions:
+        found.setdefault(version.version.note if version.version.how == "live" else "", []).append(version)
+    return found
 
 
 def _pin(answer: Answer, page: Page) -> None:
@@ -119,8 +135,15 @@ def _pin(answer: Answer, page: Page) -> None:
     faults = [issue.rule for issue in chosen.issues if issue.severity == "error"] if chosen is not None else []
     known = f", with known faults for some uses ({', '.join(faults)})" if faults else ""
     page.paragraph("Pin ", f"{answer.pin.version}, untested{known}: {answer.pin.build}{held}", "bold")
-    for text in pin_lines(answer.pin, answer.candidates.listing.repo):
+    works, others = typed(answer)
+    for text in works:
         page.whole(f"    {text}")
+    for line in others:
+        page.paragraph("  not here, because ", f"{line.why}:")
+        page.whole(f"    {line.text}")
+        if line.mend:
+            page.line("  which would mend it:")
+            page.whole(f"    {line.mend}")
 
 
 def _options(answer: Answer, page: Page) -> None:

@@ -13,6 +13,8 @@ def headline(report: Report) -> str:
     """The verdict in a line. It says "nothing wrong found" only where the machine was looked at."""
     summary = report.summary
     faults = [plural(n, noun) for n, noun in ((summary.error, "error"), (summary.warning, "warning")) if n]
+    if summary.kernels_failing:
+        faults.append(f"{plural(summary.kernels_failing, 'named kernel')} would not load")
     blind = listing([f"{_REQUIRED[p]} ({report.why_unknown(p)})" for p in summary.required_unknown])
     if faults:
         rest = f"; {plural(summary.not_determined, 'check')} not determined" if summary.not_determined else ""
@@ -29,7 +31,8 @@ def headline(report: Report) -> str:
 def sure(report: Report) -> bool:
     """Whether enough was looked at for a clean result to mean something."""
     summary = report.summary
-    enough = summary.fine and summary.fine >= summary.not_determined and not summary.required_unknown
+    open_ones = summary.required_unknown or summary.kernels_undetermined or summary.kernels_failing
+    enough = summary.fine and summary.fine >= summary.not_determined and not open_ones
     return bool(enough) and not _perhaps(report)
 
 
@@ -41,6 +44,9 @@ def _so_far(report: Report) -> str:
     """No fault was seen; how much that is worth depends on what was not."""
     summary = report.summary
     perhaps = _perhaps(report)
+    if summary.kernels_undetermined:
+        named = plural(summary.kernels_undetermined, "named kernel")
+        return f"Nothing certainly wrong, but whether {named} would load cannot be told"
     if perhaps:
         return f"Nothing certainly wrong, but {plural(len(perhaps), 'fault')} may be there"
     if summary.not_determined > summary.fine:

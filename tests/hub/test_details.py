@@ -97,7 +97,9 @@ def test_a_build_without_the_file_is_known_to_have_none_without_asking(hub: Hub,
 
 def test_a_file_that_is_no_metadata_is_read_as_broken(hub: Hub, search: Search) -> None:
     hub.repos[REPO].commit({PATH: b"<html>", f"build/{BUILD}/x.py": b""}, "v1")
-    assert read(live_listing(Question(REPO)), search).metadata.value.lacks == ("content",)
+    found = read(live_listing(Question(REPO)), search).metadata
+    assert found.value is not None, found.note
+    assert found.value.lacks == ("content",)
 
 
 def test_a_huge_file_is_not_fetched(hub: Hub, search: Search) -> None:

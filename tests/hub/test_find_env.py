@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kerneldoctor.environment import Environment, Extension, unknown
+from kerneldoctor.environment import Environment, Extension, absent, unknown
 from kerneldoctor.hub.find_env import Option, find_environments
 from kerneldoctor.hub.index import index_listing
 from kerneldoctor.hub.listing import Listing
@@ -128,3 +128,11 @@ def test_a_build_with_a_known_error_is_said_to_be_one_and_a_clean_one_offered_be
     assert "KD3101" in found[0].issues
     assert changes(found[1]) == ["torch 2.13.0+cu130"]
     assert not any(option.flawed for option in found[1:])
+
+
+def test_where_there_is_no_gpu_the_wheels_for_the_cpu_count() -> None:
+    bare = machine("", absent("test"), kernels="")
+    found = options(bare, live("torch213-cxx11-cpu-x86_64-linux", version="v2"), version="v2")
+    assert found[0].build == "torch213-cxx11-cpu-x86_64-linux"
+    assert found[0].commands[0].endswith("--index-url https://download.pytorch.org/whl/cpu")
+    assert not any("cpu" in command for option in options(machine("2.9.1+cu128")) for command in option.commands)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import kerneldoctor
 from kerneldoctor.environment import CachedKernel, Environment, HuggingFace, known
 from kerneldoctor.errors import HubError, KerneldoctorError, UndeterminedError, UsageError
 from kerneldoctor.hub.listing import build_id
-from kerneldoctor.hub.live import Question, RepositoryMissingError, RevisionMissingError, live_listing
+from kerneldoctor.hub.live import Question, RefusedError, RepositoryMissingError, RevisionMissingError, live_listing
 from kerneldoctor.hub.sources import find_listing
 
 from .server import Fault, Hub, serve
@@ -117,9 +118,11 @@ def test_a_private_repository_is_shown_to_its_token_only(hub: Hub, monkeypatch: 
         (Fault("/tree/", 503), HubError, "within 3 s .last: HTTP Error 503"),
         (Fault("/refs", 429, {"Retry-After": "3600"}), HubError, "rate limit|no answer"),
         (Fault("/refs", cut=True), HubError, "cannot be asked"),
-        (Fault("/refs", 200, body=b'{"branches": [{'), HubError, "cannot be asked"),
-        (Fault("/refs", 200, body=b'{"hello": 1}'), HubError, "cannot be asked"),
-        (Fault("/tree/", 200, body=b'[{"type": "moon"}]'), HubError, "cannot be asked"),
+        (Fault("/refs", 200, body=b'{"branches": [{'), HubError, "no listing of a Hub"),
+        (Fault("/refs", 200, body=b'{"hello": 1}'), HubError, "no listing of a Hub"),
+        (Fault("/tree/", 200, body=b'[{"type": "moon"}]'), HubError, "no listing of a Hub"),
+        (Fault("/refs", 200, body=b"null"), HubError, "no listing of a Hub"),
+        (Fault("/refs", 200, body=b"[" * 5000), HubError, "no listing of a Hub"),
         (Fault("/refs", delay=30), HubError, "no answer from http://127.0.0.1:.* within 3 s"),
         (Fault("/refs", 302, {"Location": "http://127.0.0.1:9/elsewhere"}), HubError, "cannot be asked|answered"),
     ],
@@ -260,3 +263,39 @@ def test_the_telemetry_switches_do_not_stop_our_listing(hub: Hub) -> None:
 )
 def test_the_build_id_is_read_from_the_compiled_file(path: str, expected: str) -> None:
     assert build_id(path) == expected
+
+
+def test_without_a_token_it_is_said_that_one_is_wanted(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    hub.faults.append(Fault("/refs", 401, {"X-Error-Message": "Invalid credentials in Authorization header"}))
+    with pytest.raises(RefusedError, match="none is set: export HF_TOKEN"):
+        ask()
+
+
+def test_the_version_asked_for_is_read_first_and_what_has_no_time_is_called_unread(hub: Hub) -> None:
+    for number in range(10, 60):
+        hub.repos[REPO].commit({f"build/torch-cuda/{number}.py": b"", **files("torch-cuda")}, f"v{number}")
+    hub.faults.append(Fault("/tree/", delay=0.7))
+    began = time.monotonic()
+    found = live_listing(Question(REPO, timeout=3, first="v11"))
+    assert time.monotonic() - began < 6
+    read = {version.name for version in found.versions if version.complete}
+    assert "v11" in read
+    assert "v59" in read  # then the newest
+    unread = [version for version in found.versions if not version.complete]
+    assert unread
+    assert {version.note for version in unread} == {"not read in time"}
+
+
+def test_a_listing_to_be_kept_is_whole_or_none(hub: Hub) -> None:
+    hub.faults.append(Fault(f"/tree/{hub.repos[REPO].branches['v1']}", 404))
+    assert live_listing(Question(REPO)).versions
+    with pytest.raises(HubError):
+        live_listing(Question(REPO, whole=True))
+
+
+def test_the_hub_is_told_which_kerneldoctor_asks(hub: Hub) -> None:
+    ask()
+    agents = [{name.lower(): value for name, value in headers.items()}["user-agent"] for _, _, headers in hub.requests]
+    assert agents
+    assert all(f"kerneldoctor/{kerneldoctor.__version__}" in agent for agent in agents)

@@ -138,9 +138,47 @@ class TestRepositories:
         without = replace(stack("5.22.2", "0.17.2"), torch=Environment().torch)
         assert follow(FLASH, without).revision == ""
 
-    def test_the_old_prefix_is_no_longer_read(self) -> None:
-        assert StepCode.PAGED_GONE in codes(follow(f"paged|{FLASH}", stack("5.24.0", "0.17.2")))
-        assert StepCode.PAGED_GONE not in codes(follow(f"paged|{FLASH}", stack("5.21.1", "0.17.2")))
+    def test_the_old_prefix_is_taken_off_with_a_warning_since_5_19(self) -> None:
+        assert StepCode.PAGED_WARNS in codes(follow(f"paged|{FLASH}", stack("5.24.0", "0.17.2")))
+        assert StepCode.PAGED_WARNS in codes(follow(f"paged|{FLASH}", stack("5.19.0", "0.17.2")))
+        assert StepCode.PAGED_WARNS not in codes(follow(f"paged|{FLASH}", stack("5.18.0", "0.17.2")))
+
+    @pytest.mark.parametrize(
+        ("name", "transformers", "kernels", "works"),
+        [
+            (FLASH, "5.24.0", "0.17.2", False),  # outside its range: ImportError for a named kernel as well
+            (f"{FLASH}@v9", "5.24.0", "0.17.2", False),
+            (f"paged|{FLASH}:f", "5.24.0", "0.17.2", False),
+            ("none/none", "5.22.2", "0.18.2", False),
+            (FLASH, "5.22.2", "", False),
+            (f"{FLASH}@v3", "5.22.2", "0.17.2", True),
+            (f"{FLASH}@v3", "", "0.17.2", None),  # what would load it is not there
+            ("none/none@abc", "9.9", "0.17.2", None),
+        ],
+    )
+    def test_what_transformers_refuses_is_refused_for_a_named_kernel_too(
+        self, name: str, transformers: str, kernels: str, works: bool | None
+    ) -> None:
+        found = follow(name, stack(transformers, kernels))
+        assert found.works is works
+        assert ("would load" in conclusion(found)) is bool(works)
+
+    @pytest.mark.parametrize("name", ["flash_attention_2", FLASH])
+    @pytest.mark.parametrize(
+        ("transformers", "kernels", "demanded"),
+        [
+            ("4.57.6", "0.17.2", True),
+            ("5.12.1", "0.15.1", True),
+            ("5.12.1", "0.14.1", False),
+            ("5.13.0", "0.15.2", False),
+        ],
+    )
+    def test_kernels_demands_a_version_that_older_transformers_do_not_name(
+        self, name: str, transformers: str, kernels: str, demanded: bool
+    ) -> None:
+        found = follow(name, stack(transformers, kernels, "2.11.0+cu128"))
+        assert (StepCode.VERSION_DEMANDED in codes(found)) is demanded
+        assert found.works is not demanded
 
 
 def test_builtin_attention_loads_no_kernel() -> None:

@@ -223,3 +223,29 @@ def test_what_transformers_takes_for_a_kernel_is_one_or_could_never_load(text: s
     if loadable and not re.search(r"[/ ]|^-", revision or "") and (function is None or function.isidentifier()):
         found = parse_reference(text)
         assert (found.name, found.revision, found.function) == (repo, revision, function)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("flash-attn2", "did you mean kernels-community/flash-attn2"),
+        ("flash_attn", "kernels-community/flash-attn2"),
+        ("fa2", "did you mean flash_attention_2"),
+        ("fa3", "did you mean flash_attention_3"),
+        ("FlashAttention2", "did you mean flash_attention_2"),
+        ("flash-attention-2", "did you mean flash_attention_2"),
+        ("Flash_Attention_2", "did you mean flash_attention_2"),
+        ("kernels-community/relu==1", "kernels-community/relu@v1"),
+        ("kernels-community/relu#v1", "kernels-community/relu@v1"),
+    ],
+)
+def test_what_people_type_is_refused_with_what_they_mean(text: str, meant: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_reference(text)
+    assert meant in str(caught.value)
+
+
+def test_a_function_that_looks_like_a_version_is_said_to_be_one() -> None:
+    found = parse_reference("kernels-community/relu:v1")
+    assert (found.function, found.revision) == ("v1", None)
+    assert "version 1 is written @v1" in found.notes[0]

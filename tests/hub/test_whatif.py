@@ -166,7 +166,10 @@ class TestPlatform:
         ({"kernels": "latest"}, "kernels release"),
         ({"kernels": "0.3"}, "older than what is known"),
         ({"transformers": "five"}, "--transformers"),
-        ({"platform": "linux"}, "--platform"),
+        ({"platform": "sparc"}, "--platform"),
+        ({"torch": "7"}, "--torch"),
+        ({"torch": "2.13", "cuda": "9"}, "--cuda"),
+        ({"gpu": ("A100,Voodoo",)}, "--gpu"),
         ({"platform": "sparc-solaris"}, "--platform"),
         ({"python": "2.7"}, "--python-version"),
     ],
@@ -184,3 +187,57 @@ def test_cuda_alone_needs_a_torch_to_be_for(torch: object) -> None:
     without = replace(machine(), torch=replace(machine().torch, version=torch))
     with pytest.raises(UsageError, match="add --torch"):
         changed(without, cuda="12.8")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("A100,H100",), [("nvidia", "8.0"), ("nvidia", "9.0")]),
+        (("rtx5090",), [("nvidia", "12.0")]),
+        (("5090",), [("nvidia", "12.0")]),
+        (("rtx3090ti",), [("nvidia", "8.6")]),
+        (("120",), [("nvidia", "12.0")]),
+        (("AMD Instinct MI300X",), [("amd", None)]),
+    ],
+)
+def test_usual_spellings_of_gpus(names: tuple[str, ...], expected: list[tuple[str, str | None]]) -> None:
+    gpus = changed(gpu=names).gpus.value or ()
+    found = [(gpu.vendor.value, gpu.compute_capability.value) for gpu in gpus]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "torch", "cuda"),
+    [
+        ({"torch": "2.13", "cuda": "13"}, "2.13.0+cu130", "13.0"),
+        ({"torch": "2.13", "cuda": "12"}, "2.13.0+cu126", "12.6"),
+        ({"torch": "2.13", "cuda": "12.8.1"}, "2.13.0+cu128", "12.8"),
+        ({"torch": "2"}, f"{TABLES['torch_releases'][-1]['torch']}+", None),
+    ],
+)
+def test_short_releases(options: dict[str, str], torch: str, cuda: str | None) -> None:
+    found = changed(**options).torch
+    assert str(found.version.value).startswith(torch)
+    assert cuda in (None, found.cuda.value)
+
+
+@pytest.mark.parametrize(
+    ("platform", "os", "cpu"),
+    [("linux", "linux", "x86_64"), ("windows", "windows", "x86_64"), ("macos", "darwin", "arm64"),
+     ("win_amd64", "windows", "x86_64"), ("linux-aarch64", "linux", "aarch64")],
+)  # fmt: skip
+def test_short_platforms(platform: str, os: str, cpu: str) -> None:
+    found = changed(platform=platform).system
+    assert (found.os.value, found.machine.value) == (os, cpu)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (Changes(transformers="4.40"), "older than what is known here (4.55.0 to "),
+        (Changes(torch="1.13", cuda="11.7"), "older than what is known here (2.6.0 to "),
+        (Changes(torch="2.13+rocm6.4"), "whether a wheel of torch 2.13 was published for ROCm 6.4 is not known"),
+    ],
+)
+def test_what_the_tables_do_not_hold_is_said_to_be_so(changes: Changes, says: str) -> None:
+    assert any(says in note for note in apply(machine(), changes, TABLES)[1])
