@@ -1,4 +1,4 @@
-"""Checks every implementation, then measures those that are right, in rounds: each in child processes that may die.
+"""Checks every implementation and measures those that are right, in rounds: each in child processes that may die.
 
 Parent side: imports no torch, and leaves ranks and words to others.
 """
@@ -6,12 +6,12 @@ Parent side: imports no torch, and leaves ranks and words to others.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..smoke.measure.plan import check_cases, measure_cases
+from ..smoke.measure.plan import CHECKS, UNCHECKED, check_cases, measure_cases
 from ..smoke.protocol import Case
 from ..smoke.runner import Limits, Order, Progress, run_cases
 from ..smoke.trial import CaseReport, Run
@@ -66,18 +66,18 @@ class Measuring:
         self.windows: list[tuple[float, float]] = []  # when something was measured, as time.time()
 
     def go(self) -> None:
-        """Every check, then the rounds; every second one in reverse, so that what drifts hits all alike."""
+        """Rounds, the first with the checks; every second one in reverse, so that what drifts hits all alike."""
         able = [state for state in self._states if state.implementation.request is not None]
-        checks = check_cases(self._workload.params(), self._setting.device)
         lengths = len(self._workload.lengths)
-        self._all = len(able) * (len(checks) + lengths * self._setting.repeats)
+        self._all = len(able) * (CHECKS + lengths * self._setting.repeats)
         for state in able:
-            self._check(state, checks)
-        for number in range(self._setting.repeats):
+            self._first_round(state)
+        for number in range(1, self._setting.repeats):
             for state in able if number % 2 == 0 else reversed(able):
                 if state.may_be_measured:
                     self._round(state, number)
-                self._done = min(self._done + (0 if state.may_be_measured else lengths), self._all)
+                else:
+                    self._done += lengths
 
     def entries(self, peak: Peak) -> tuple[Entry, ...]:
         """What came of each."""
@@ -87,41 +87,65 @@ class Measuring:
         one = state.implementation
         if one.request is None:
             return Entry(one, one.standing, one.trouble, notes=one.notes)
-        backward = self._workload.backward and state.standing == "right"
-        cells = make_cells(self._workload, state.rounds, backward, state.detail, peak.tflops) if state.rounds else ()
+        cells = (
+            make_cells(self._workload, state.rounds, self._backward(state), state.detail, peak.tflops)
+            if state.rounds
+            else ()
+        )
         notes = tuple(dict.fromkeys((*one.notes, *state.notes)))
         return Entry(one, state.standing, state.detail, cells, state.ready, state.taken, notes)
 
     # --- one implementation -----------------------------------------------------------------------------------------
 
-    def _check(self, state: _State, cases: tuple[Case, ...]) -> None:
-        run = self._run(state, cases)
-        state.standing, state.detail = judge(run)
+    def _first_round(self, state: _State) -> None:
+        """The checks and, in the same process where they pass, the lengths."""
+        params, device = self._workload.params(), self._setting.device
+        lengths = [(length, self._workload.backward) for length in self._workload.lengths]
+        run = self._run(state, (*check_cases(params, device), *measure_cases(params, lengths, checked=False)))
+        checks = tuple(report for report in run.cases if report.case.contract == "check")
+        state.standing, state.detail = judge(replace(run, cases=checks))
         if self._left() <= _NO_TIME and state.standing != "right":
             state.standing, state.detail = "unknown", f"not reached within {self._setting.limits.total:g} s in all"
         state.ready = _ready(run, state.implementation.fetch_seconds)
+        if not state.may_be_measured:
+            return
+        self._keep(state, run)
+        # A process that died took the knowledge of the check along.
+        again = [length for length, report in state.rounds[0].items() if report.detail == UNCHECKED]
+        if again:
+            self._done -= len(again)
+            rest = self._run(state, measure_cases(params, [(n, self._backward(state)) for n in again], checked=True))
+            self._keep(state, rest, in_place=True)
 
     def _round(self, state: _State, number: int) -> None:
-        backward = self._workload.backward and state.standing == "right"
-        lengths: Iterable[tuple[int, bool]] = [(length, backward) for length in self._workload.lengths]
-        if number:
-            # What did not end well is not asked for again.
-            first = state.rounds[0]
-            lengths = [
-                (length, backward and "backward" in first[length].measured)
-                for length, _ in lengths
-                if length in first and first[length].measured.get("forward", {}).get("ms")
-            ]
-        cases = measure_cases(self._workload.params(), lengths)
-        start = time.time()
-        run = self._run(state, cases) if cases else Run(self._setting.device)
-        self.windows.append((start, time.time()))
-        state.rounds.append({int(report.case.params["seqlen"]): report for report in run.cases})
-        for report in run.cases:
-            state.notes += report.notes
-            state.taken |= _texts(report.measured.get("taken"))
+        """Once more, but for what did not end well."""
+        first, backward = state.rounds[0], self._backward(state)
+        lengths = [
+            (length, backward and "backward" in first[length].measured)
+            for length in self._workload.lengths
+            if length in first and first[length].measured.get("forward", {}).get("ms")
+        ]
+        self._done += len(self._workload.lengths) - len(lengths)
+        if not lengths:
+            return
+        run = self._run(state, measure_cases(self._workload.params(), lengths, checked=True))
+        self._keep(state, run)
         if run.problem is not None:
             state.notes.append(f"it loaded before, but not in round {number + 1}: {run.problem.message}")
+
+    def _backward(self, state: _State) -> bool:
+        return self._workload.backward and state.standing == "right"
+
+    def _keep(self, state: _State, run: Run, in_place: bool = False) -> None:
+        """What was measured, as a round of its own or in place of what was missing in the last one."""
+        found = {int(report.case.params["seqlen"]): report for report in run.cases if report.case.contract == "measure"}
+        if in_place:
+            state.rounds[-1] = {**state.rounds[-1], **found}
+        else:
+            state.rounds.append(found)
+        for report in found.values():
+            state.notes += report.notes
+            state.taken |= _texts(report.measured.get("taken"))
 
     def _run(self, state: _State, cases: tuple[Case, ...]) -> Run:
         one, setting = state.implementation, self._setting
@@ -138,7 +162,9 @@ class Measuring:
             what = f"{one.name}, {seen.case}" if seen.case else one.name
             setting.progress(replace(seen, number=done + max(seen.number, 1), of=self._all, case=what))
 
+        start = time.time()
         run = run_cases(order, replace(setting.limits, total=self._left()), progress)
+        self.windows.append((start, time.time()))
         self._done += len(cases)
         self.runs.append(run)
         state.notes += run.notes

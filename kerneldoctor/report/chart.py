@@ -22,9 +22,9 @@ HOW_TO_GET = 'a chart needs matplotlib: pip install "kerneldoctor[chart]", or pi
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 _INK, _SOFT, _GRID = "#1b2028", "#57606a", "#d8dee4"
-_WIDTH, _PANEL, _TOP = 7.2, 3.3, 0.75  # inches
-_LETTER = 0.077  # inches that a letter of a label takes
-_GAP = 0.068  # of a panel's height, between two labels
+_WIDTH, _PANEL, _TOP = 4.7, 2.75, 0.8  # inches: on a phone a page shows it nearly as large as on paper
+_LETTER = 0.076  # inches that a letter of a label takes
+_GAP = 0.078  # of a panel's height, between two labels
 _SVG = "http://www.w3.org/2000/svg"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 
@@ -53,7 +53,8 @@ def inline_svg(found: Comparison) -> str:
             parent.remove(child)
         if _LINK in parent.attrib:
             parent.set("href", parent.attrib.pop(_LINK))
-    root.set("style", "stroke-linejoin:round;stroke-linecap:butt")  # what the style sheet said
+    # What the style sheet said; and as wide as there is room for.
+    root.set("style", "stroke-linejoin:round;stroke-linecap:butt;width:100%;max-width:44rem")
     root.set("role", "img")
     root.set("aria-label", "Time and peak memory against sequence length; the tables below hold the figures")
     return re.sub(r"\s+\n", "\n", tostring(root, "unicode"))
@@ -66,7 +67,7 @@ class Line:
     name: str
     number: int  # of the implementation: its colour and marker are the same in every panel
     points: tuple[tuple[int, float], ...]
-    end: str = ""  # why it is no longer: "out of memory at 8k"
+    full: int | None = None  # the length at which memory ran out
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,9 @@ def panels(found: Comparison) -> tuple[Panel, ...]:
     main: Direction = "step" if found.workload.backward else "forward"
     made = []
     if main == "step":
-        made.append(Panel("Training step (forward + backward of the attention), ms", _lines(found, "step", _ms)))
+        made.append(Panel("Training step (forward and backward), ms", _lines(found, "step", _ms)))
     made.append(Panel("Forward, ms", _lines(found, "forward", _ms)))
-    made.append(Panel(f"Peak memory of the {_word(main)} above its inputs, GiB", _lines(found, main, _gib)))
+    made.append(Panel(f"Peak memory of the {_word(main)} without inputs, GiB", _lines(found, main, _gib)))
     return tuple(panel for panel in made if panel.lines)
 
 
@@ -106,7 +107,7 @@ def _lines(found: Comparison, direction: Direction, value: Any) -> tuple[Line, .
         cells = [cell for cell in entry.cells if cell.direction == direction]
         points = tuple((cell.length, float(y)) for cell in cells if (y := value(cell)) is not None)
         if points:
-            made.append(Line(_short(entry), number, points, _end(entry, direction)))
+            made.append(Line(_short(entry), number, points, _full(entry, direction)))
     return tuple(made)
 
 
@@ -116,10 +117,9 @@ def _short(entry: Entry) -> str:
     return re.sub(r"@([0-9a-f]{7})[0-9a-f]{33}$", r"@\1", name)
 
 
-def _end(entry: Entry, direction: Direction) -> str:
-    cells = [cell for cell in entry.cells if cell.direction == direction]
-    full = next((cell for cell in cells if cell.outcome == "oom"), None)
-    return f"out of memory at {length_text(full.length)}" if full is not None else ""
+def _full(entry: Entry, direction: Direction) -> int | None:
+    cells = (cell for cell in entry.cells if cell.direction == direction)
+    return next((cell.length for cell in cells if cell.outcome == "oom"), None)
 
 
 def spread(wanted: Sequence[float], gap: float) -> list[float]:
@@ -158,33 +158,34 @@ def _figure(found: Comparison) -> Any:
     drawn = panels(found)
     height = _TOP + _PANEL * max(1, len(drawn))
     figure = Figure(figsize=(_WIDTH, height))
-    longest = max(
-        (len(text) for panel in drawn for line in panel.lines for text in _label(line).split("\n")), default=0
-    )
+    longest = max((len(line.name) for panel in drawn for line in panel.lines), default=0)
     right = 1 - (0.3 + longest * _LETTER) / _WIDTH
     for number, panel in enumerate(drawn):
         bottom = height - _TOP - _PANEL * (number + 1)
-        axes = figure.add_axes((0.09, (bottom + 0.55) / height, right - 0.09, (_PANEL - 1.0) / height))
+        axes = figure.add_axes((0.095, (bottom + 0.5) / height, right - 0.095, (_PANEL - 0.85) / height))
         _draw(axes, panel, found.workload.lengths)
-    for offset, text, size, color in zip((0.28, 0.52), _title(found), (11, 8.5), (_INK, _SOFT), strict=True):
-        figure.text(0.02, 1 - offset / height, text, size=size, color=color)
+    for number, text in enumerate(_title(found, drawn)):
+        size, color = (11, _INK) if number == 0 else (8, _SOFT)
+        figure.text(0.02, 1 - (0.24 + 0.18 * number) / height, text, size=size, color=color)
     if not drawn:
         figure.text(0.02, 0.4, "nothing was measured", color=_INK)
     return figure
 
 
-def _title(found: Comparison) -> tuple[str, str]:
+def _title(found: Comparison, drawn: Sequence[Panel]) -> tuple[str, ...]:
     work = found.workload
     kind = {"bfloat16": "bf16", "float16": "fp16"}.get(work.dtype, work.dtype)
-    shapes = f"batch {work.batch}, {work.heads}/{work.kv_heads} heads of {work.head_dim}, {kind}"
-    return (
+    mask = "causal" if work.causal else "not causal"
+    lines = (
         f"Attention on {found.device_name}",
-        f"{shapes}, {'causal' if work.causal else 'not causal'}; torch {found.torch}; lower is better",
+        f"batch {work.batch}, {work.heads}/{work.kv_heads} heads d{work.head_dim}, {kind}, {mask}; torch {found.torch}",
     )
+    greedy = any(line.full is not None for panel in drawn for line in panel.lines)
+    return (*lines, "\N{MULTIPLICATION X} the next length runs out of memory") if greedy else lines
 
 
 def _draw(axes: Any, panel: Panel, lengths: Sequence[int]) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
     axes.set_title(panel.title, loc="left", size=9.5, color=_INK, weight="bold")
     axes.set_xscale("log", base=2)
@@ -193,17 +194,17 @@ def _draw(axes: Any, panel: Panel, lengths: Sequence[int]) -> None:
         _plot(axes, line)
     axes.xaxis.set_major_locator(FixedLocator(list(lengths)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: length_text(round(value))))
+    _widen(axes, panel)
+    axes.yaxis.set_major_locator(LogLocator(subs=_steps(*axes.get_ylim())))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.minorticks_off()
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
     axes.set_xlabel("sequence length, tokens", color=_SOFT, size=8.5)
     axes.grid(True, color=_GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(colors=_SOFT, length=0)
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
-    _widen(axes, panel)
     _name_lines(axes, panel)
 
 
@@ -212,7 +213,7 @@ def _plot(axes: Any, line: Line) -> None:
     axes.plot(
         *zip(*line.points, strict=True), color=color, marker=marker, markersize=5, linewidth=1.6, linestyle=dashes
     )
-    if line.end:
+    if line.full is not None:
         axes.plot(*line.points[-1], color="#b3261e", marker="x", markersize=9, markeredgewidth=1.8, linestyle="none")
 
 
@@ -231,6 +232,11 @@ def _widen(axes: Any, panel: Panel) -> None:
     axes.set_ylim(low, high)
 
 
+def _steps(low: float, high: float) -> tuple[float, ...]:
+    """Where a power of ten is ticked: finer where there are few of them."""
+    return (1.0, 2.0, 5.0) if high / low < 1000 else (1.0, 3.0) if high / low < 10000 else (1.0,)
+
+
 def _name_lines(axes: Any, panel: Panel) -> None:
     """Each line's name at the right, level with its end as far as there is room, and a thin thread to it."""
     to_place = axes.transScale + axes.transLimits
@@ -238,10 +244,6 @@ def _name_lines(axes: Any, panel: Panel) -> None:
     for line, end, place in zip(panel.lines, ends, spread([float(y) for _, y in ends], _GAP), strict=True):
         color, marker, _ = _look(line.number)
         options = {"transform": axes.transAxes, "clip_on": False}
-        axes.plot((float(end[0]), 1.025), (float(end[1]), place), color=color, linewidth=0.6, alpha=0.6, **options)
+        axes.plot((float(end[0]), 1.025), (float(end[1]), place), color=color, linewidth=0.8, linestyle=":", **options)
         axes.plot(1.04, place, color=color, marker=marker, markersize=5, linestyle="none", **options)
-        axes.text(1.06, place, _label(line), size=8.5, color=_INK, va="center", transform=axes.transAxes)
-
-
-def _label(line: Line) -> str:
-    return f"{line.name}, {line.end}" if line.end else line.name
+        axes.text(1.06, place, line.name, size=8.5, color=_INK, va="center", transform=axes.transAxes)

@@ -17,7 +17,7 @@ TITLES: dict[Direction, str] = {
     "backward": "Backward alone",
 }
 _SHORT = {"bfloat16": "bf16", "float16": "fp16"}
-_WORDS = {"oom": "OOM", "skipped": "-", "unsupported": "none", "failed": "failed"}
+_WORDS = {"oom": "OOM", "skipped": "not run", "unsupported": "none", "failed": "failed"}
 _STANDINGS = {
     "right": "right", "forward-only": "forward right, no backward", "backward-failed": "forward right, backward not",
     "wrong": "WRONG, so no number", "failed": "failed", "refused": "refused", "unsupported": "not here",
@@ -99,13 +99,19 @@ def headline(found: Comparison) -> str:
         else "; another order in some round"
     )
     verb = "are" if len(first) > 1 else "is"
-    return f"{' and '.join(first)} {verb} fastest at {length_text(rank.length)} ({what}){lead}{sure}"
+    return f"{' and '.join(first)} {verb} fastest at {length_text(rank.length)} ({what}){lead}{sure}{_failures(found)}"
+
+
+def _failures(found: Comparison) -> str:
+    bad = [entry.implementation.name for entry in found.entries if entry.failed and entry.implementation.asked]
+    return f"; {', '.join(bad)} failed" if bad else ""
 
 
 def one_alone(found: Comparison) -> str:
     """The headline where there was nothing to compare."""
     measured = [entry.implementation.name for entry in found.entries if entry.is_measured]
-    return f"only {measured[0]} could be measured" if measured else "nothing could be measured"
+    said = f"only {measured[0]} could be measured" if measured else "nothing could be measured"
+    return f"{said}{_failures(found)}"
 
 
 def best_rank(found: Comparison) -> Rank | None:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_WARM = 3  # calls before anything is timed
-_FEWEST, _MOST = 5, 100  # timed calls
+_WARM = 2  # calls before anything is timed, beside the first one and the one whose memory is counted
+_FEWEST, _MOST = 4, 100  # timed calls
 _BUDGET = {"cpu": 0.15, "gpu": 0.4}  # seconds of timed calls
 
 
