@@ -11,6 +11,7 @@ FAULT = ""
 _FAR, _ENDLESS, _NEAR = 1, 2, 3  # what a faulty launch does
 
 
+@torch.compiler.disable  # a graph break: inductor does not take these launches (torch 2.11)
 def flash_attn_func(
     q,
     k,
@@ -96,11 +97,12 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad, _):
-        leaves = [tensor.detach().float().requires_grad_(True) for tensor in ctx.saved_tensors]
+        saved = ctx.saved_tensors  # once: under gradient checkpointing a second look is an error
+        leaves = [tensor.detach().float().requires_grad_(True) for tensor in saved]
         with torch.enable_grad():
             out = _plain(*leaves, *ctx.rule)
         grads = torch.autograd.grad(out, leaves, grad.float())
-        return *(made.to(t.dtype) for made, t in zip(grads, ctx.saved_tensors, strict=True)), *(None,) * 5
+        return *(made.to(t.dtype) for made, t in zip(grads, saved, strict=True)), *(None,) * 5
 
 
 def _plain(q, k, v, scale, left, right, softcap):

@@ -69,7 +69,7 @@ def test_what_really_ran_is_read_from_the_module(good: dict[str, Any]) -> None:
         "library": "transformers", "version": good["device"]["packages"]["transformers"], "asked": f"{REPO}@v1",
         "runs": f"{REPO}@v1", "chosen_by": "you", "functions": ["flash_attn_func", "flash_attn_varlen_func"],
         "model": "Qwen3ForCausalLM", "layers": 2, "dtype": "bfloat16", "heads": 8, "kv_heads": 2, "head_dim": 64,
-        "warnings": [],
+        "left_out": [], "warnings": [],
     }  # fmt: skip
 
 
@@ -205,3 +205,24 @@ def test_what_cannot_be_asked_is_one_line(place: Place, arguments: tuple[str, ..
     assert (found, out) == (code, "")
     assert len(err.splitlines()) == 1, err
     assert word in err
+
+
+@pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="trl is not installed")
+def test_two_steps_of_sft_find_a_wrong_gradient_in_every_way_to_lay_out_a_batch(place: Place) -> None:
+    publish(place.hub, REPO, repository(attention("gqa-dk-wrong")), "v1")
+    found = place.attempt(f"{REPO}@v1", "--through", "trl")
+    assert {case["id"]: case["outcome"] for case in found["cases"]} == dict.fromkeys(
+        ("sft-padded", "sft-padding-free", "sft-packing"), "wrong"
+    )
+    assert all("self_attn.k_" in case["detail"] for case in found["cases"])
+    assert found["verdict"]["text"].startswith("partial through trl ")
+
+
+def test_what_a_kernel_has_no_parameter_for_is_named(place: Place) -> None:
+    publish(place.hub, REPO, repository(attention()), "v1")
+    config = {"model_type": "gpt_oss", "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
+              "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 4, "vocab_size": 999}  # fmt: skip
+    (place.folder / "config.json").write_text(json.dumps(config))
+    found = place.attempt(f"{REPO}@v1", *THROUGH, "--model", str(place.folder), "--case", "unpadded", "--inference")
+    assert outcomes(found) == {"unpadded": "wrong"}
+    assert any("no parameter for attention sinks" in note for note in found["notes"])

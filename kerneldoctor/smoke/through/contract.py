@@ -14,6 +14,7 @@ from ..bench import Bench, Skip, Wrong
 from ..contracts._contract import Contract
 from ..torch_math import plain_math
 from .batch import Batch, lay_out, make_sequences
+from .gradients import gradients_of, judge_gradients
 from .loading import Subject
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _BASELINES = ("sdpa", "eager")
 _NEW_TOKENS = 12
 _LOSS_FLOOR = 2e-3  # of the loss: it is one number, and the baselines may have been lucky
-_NAMED = 3  # gradients that a sentence names
 _TIE = 4.0  # times what low precision costs: two logits that near are as good as each other
 
 
@@ -172,28 +172,12 @@ class _Scene:
                     bench.wrong(f"{name} {why}")
 
     def _judge_gradients(self, model: Any, exact: Tensors, baselines: list[Tensors]) -> None:
-        """Every parameter's gradient; the sentence names those that are furthest off."""
-        bench, bad = self._bench, []
-        found = {f"grad {name}": parameter.grad for name, parameter in model.named_parameters()}
-        with bench.at("compare"), plain_math(self._subject.device):
-            for name, tensor in found.items():
-                if name not in exact:
-                    continue
-                if tensor is None:
-                    bad.append((float("inf"), f"{name} is missing"))
-                    continue
-                error, why = numerics.compare(tensor, exact[name], [b[name] for b in baselines], gradient=True)
-                bench.errors[name] = error
-                if why:
-                    bad.append((error.ratio or float("inf"), f"{name} {why}"))
-        if bad:
-            worst = [text for _, text in sorted(bad, key=lambda one: -one[0])]
-            more = f"; and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
-            bench.wrong(f"{len(bad)} of {len(found)} parameter gradients are off: {'; '.join(worst[:_NAMED])}{more}")
+        with self._bench.at("compare"), plain_math(self._subject.device):
+            judge_gradients(self._bench, gradients_of(model), exact, baselines)
 
     def _note_same_layout(self, got: Tensors, exact: Tensors) -> None:
         """How far sdpa itself is in this layout, where it could be wrong: packing without a mask."""
-        if not str(self._bench.params["layout"]).startswith("packed"):
+        if self._bench.params["layout"] != "packed" or "sdpa" not in _supported(self._subject):
             return
         import torch
 
@@ -246,7 +230,7 @@ def _alone(model: Any, sequences: tuple[torch.Tensor, ...], backward: bool) -> T
         return made
     model.zero_grad(set_to_none=True)
     loss.backward()
-    made |= {f"grad {name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
+    made |= gradients_of(model)
     model.zero_grad(set_to_none=True)
     return made
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
+import importlib.metadata
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -158,19 +159,18 @@ def _warnings() -> Iterator[list[str]]:
 
 def describe(subject: Subject, request: KernelRequest, nonce: str) -> Loaded:
     """What transformers made of the name: the module that it really calls, and who chose it."""
-    import transformers
-
     model = subject.tried()
     module = _module_of(subject.calls)
     runs = model.config._attn_implementation
     config = model.config
     through: dict[str, Json] = {
-        "library": "transformers", "version": transformers.__version__, "asked": subject.attention, "runs": runs,
+        "library": request.through, "version": importlib.metadata.version(str(request.through)),
+        "asked": subject.attention, "runs": runs,
         "chosen_by": _chosen_by(subject.attention, runs, module), "functions": sorted(subject.calls.counts),
         "model": type(model).__name__, "layers": config.num_hidden_layers, "dtype": str(subject.dtype).split(".")[-1],
         "heads": getattr(config, "num_attention_heads", None),
         "kv_heads": getattr(config, "num_key_value_heads", None), "head_dim": _head_dim(config),
-        "warnings": list(subject.warnings),
+        "left_out": _left_out(model), "warnings": list(subject.warnings),
     }  # fmt: skip
     if module is None:
         return Loaded(nonce, runs, None, (), (request.through or "",), source="module", through=through)
@@ -178,6 +178,27 @@ def describe(subject: Subject, request: KernelRequest, nonce: str) -> Loaded:
     from_where = KernelRequest("module" if "/" not in runs else "local" if local else "hub")
     found = loading.describe(module, from_where, nonce)
     return replace(found, contracts=(request.through or "",), through=through)
+
+
+def _left_out(model: Any) -> list[str]:
+    """What the model asks of attention and transformers leaves out, because the kernel has no parameter for it."""
+    utils: Any = importlib.import_module("transformers.modeling_flash_attention_utils")
+    process = getattr(utils, "_process_flash_kwargs_fn", None)
+    takes = getattr(process, "keywords", {}).get("supports_mapping", {})
+    config = model.config
+    wanted = {
+        "attention sinks": (
+            any(name.endswith("sinks") for name, _ in model.named_parameters()),
+            ("s_aux", "learnable_sink"),
+        ),
+        "softcap": (bool(getattr(config, "attn_logit_softcapping", None)), ("softcap",)),
+        "sliding window": (bool(getattr(config, "sliding_window", None)), ("window_size",)),
+    }
+    return [
+        what
+        for what, (asked, names) in wanted.items()
+        if asked and takes and not any(takes.get(name) for name in names)
+    ]
 
 
 def _head_dim(config: Any) -> int | None:

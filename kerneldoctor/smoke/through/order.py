@@ -120,6 +120,8 @@ def notes_of(runs: Iterable[Run], subject: Subject) -> Iterator[str]:
         if loaded.commit and subject.commit and loaded.commit != subject.commit:
             yield f"commit {loaded.commit} was loaded, and not {subject.commit}, whose files were checked"
         seen = loaded.through
+        if seen.get("left_out"):
+            yield f"the kernel has no parameter for {', '.join(seen['left_out'])}: transformers leaves it out silently"
         if seen.get("chosen_by") == "transformers":
             yield f"{seen['asked']} was asked for; transformers took {seen['runs']} in its place"
             yield from (f"transformers warned: {text}" for text in seen.get("warnings", ()))

@@ -44,7 +44,7 @@ class Scene:
                 "backward": trains}  # fmt: skip
 
 
-_EVEN, _UNEVEN, _PACK = (96, 96), (96, 41, 7), (37, 64, 5, 80)
+_EVEN, _UNEVEN, _PACK, _TOY = (96, 96), (96, 41, 7), (37, 64, 5, 80), (40, 23, 9, 31, 17)
 SCENES: Mapping[Library, tuple[Scene, ...]] = {
     "transformers": (
         Scene("unpadded", "train", "unpadded", _EVEN),
@@ -58,9 +58,9 @@ SCENES: Mapping[Library, tuple[Scene, ...]] = {
         Scene("compile", "train", "unpadded", _EVEN, asked="compile"),
     ),
     "trl": (
-        Scene("sft-padded", "sft", "padded-right", (40, 23)),
-        Scene("sft-padding-free", "sft", "padding-free", (40, 23)),
-        Scene("sft-packing", "sft", "packing", (40, 23)),
+        Scene("sft-padded", "sft", "padded-right", _TOY),
+        Scene("sft-padding-free", "sft", "padding-free", _TOY),
+        Scene("sft-packing", "sft", "packing", _TOY),
     ),
 }
 

@@ -15,10 +15,11 @@ from ..bench import Bench, Skip, Wrong
 from ..contracts._contract import Contract
 from ..torch_math import plain_math
 from .batch import make_sequences
+from .gradients import gradients_of, judge_gradients
 from .loading import Subject
 
 if TYPE_CHECKING:
-    import torch
+    from ..contracts._contract import Tensors
 
 _STEPS = 2
 _RATE = 1e-3  # of learning: enough for the second step to tell whether the first one's gradients were right
@@ -50,45 +51,48 @@ class _Toy:
     def compare(self) -> None:
         """The losses, step by step."""
         bench, subject = self._bench, self._subject
-        bench.direction = "backward"  # from the second step on the loss tells of gradients
+        bench.direction = "backward"
         try:
             with bench.at("reference"), plain_math(subject.device):
-                exact = self._losses(subject.like("eager", exact=True), "padded-right")
-                baselines = [self._losses(subject.like(name), "padded-right") for name in _BASELINES]
+                exact = self._trained(subject.like("eager", exact=True), "padded-right")
+                baselines = [self._trained(subject.like(name), "padded-right") for name in _BASELINES]
         except (RuntimeError, ValueError) as error:
             raise Skip(f"the reference could not be trained: {type(error).__name__}: {error}"[:500]) from error
         before = dict(subject.calls.counts)
         with bench.at("backward"):
-            got = self._losses(subject.tried(), str(bench.params["layout"]))
+            got = self._trained(subject.tried(), str(bench.params["layout"]))
         made = subject.calls.since(before)
         if not made:
             raise Wrong(f"no function of {subject.attention} was called: {subject.runs} runs in the trainer")
         bench.notes.append(f"called {', '.join(f'{name} {count} times' for name, count in made.items())}")
-        with bench.at("compare"):
+        with bench.at("compare"), plain_math(subject.device):
             self._judge(got, exact, baselines)
-        bench.forward_is_right = not bench.found
+            judge_gradients(bench, got, exact, baselines)
+        first = bench.errors["loss of step 1"].ratio
+        bench.forward_is_right = first is not None and first <= 1  # nothing was learnt before it
 
-    def _judge(self, got: torch.Tensor, exact: torch.Tensor, baselines: list[torch.Tensor]) -> None:
-        for step in range(_STEPS):
-            name, one = f"loss of step {step + 1}", slice(step, step + 1)
-            floor = _LOSS_FLOOR * float(exact[step].abs())
+    def _judge(self, got: Tensors, exact: Tensors, baselines: list[Tensors]) -> None:
+        for name in (f"loss of step {step + 1}" for step in range(_STEPS)):
+            floor = _LOSS_FLOOR * float(exact[name].abs())
             self._bench.errors[name], why = numerics.compare(
-                got[one], exact[one], [baseline[one] for baseline in baselines], floor=floor
+                got[name], exact[name], [baseline[name] for baseline in baselines], floor=floor
             )
             if why:
                 self._bench.wrong(f"{name} {why}")
 
-    def _losses(self, model: Any, layout: str) -> torch.Tensor:
+    def _trained(self, model: Any, layout: str) -> Tensors:
+        """The loss of each step, and the gradients of the first one."""
         import torch
         from datasets import Dataset, disable_progress_bars
         from trl import SFTTrainer
 
         disable_progress_bars()
-        before = copy.deepcopy(model.state_dict())
+        before, seen = copy.deepcopy(model.state_dict()), _Gradients()
         with tempfile.TemporaryDirectory() as folder:
             trainer = SFTTrainer(
                 model=model, args=_arguments(folder, layout, self._rows, self._subject),
                 train_dataset=Dataset.from_dict({"input_ids": self._rows}), processing_class=_tokenizer(model),
+                callbacks=[seen.callback()],
             )  # fmt: skip
             trainer.train()
         model.load_state_dict(before)
@@ -96,7 +100,24 @@ class _Toy:
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         if len(losses) != _STEPS:
             raise Wrong(f"the trainer made {len(losses)} losses in {_STEPS} steps")
-        return torch.tensor(losses)
+        return {f"loss of step {step + 1}": torch.tensor([loss]) for step, loss in enumerate(losses)} | seen.first
+
+
+class _Gradients:
+    """Keeps the gradients of the first step, which the losses of two steps tell little of."""
+
+    def __init__(self) -> None:
+        self.first: Tensors = {}
+
+    def callback(self) -> Any:
+        """What a trainer calls before it lets the optimizer step."""
+        from transformers import TrainerCallback
+
+        def look(callback: Any, args: Any, state: Any, control: Any, **given: Any) -> None:
+            if not self.first:
+                self.first = {name: grad.clone() for name, grad in gradients_of(given["model"]).items()}
+
+        return type("Looking", (TrainerCallback,), {"on_pre_optimizer_step": look})()
 
 
 def _arguments(folder: str, layout: str, rows: list[list[int]], subject: Subject) -> Any:
@@ -106,10 +127,11 @@ def _arguments(folder: str, layout: str, rows: list[list[int]], subject: Subject
     packing = layout == "packing"
     return SFTConfig(
         output_dir=folder, max_steps=_STEPS, learning_rate=_RATE, lr_scheduler_type="constant", logging_steps=1,
-        per_device_train_batch_size=1 if packing else len(rows), max_length=sum(len(row) for row in rows),
+        per_device_train_batch_size=1 if packing else len(rows),
+        max_length=sum(len(row) for row in rows) if packing else None,
         packing=packing, padding_free=layout == "padding-free", gradient_checkpointing=False, report_to=[],
         save_strategy="no", bf16=False, fp16=False, disable_tqdm=True, use_cpu=subject.device == "cpu", seed=0,
-        dataloader_pin_memory=False, optim="adamw_torch",
+        dataloader_pin_memory=False, optim="adamw_torch", max_grad_norm=0.0,
     )  # fmt: skip
 
 
