@@ -90,7 +90,19 @@ def apply(environment: Environment, changes: Changes, tables: Tables) -> tuple[E
         _package(change, "kernels", "--kernels", changes.kernels)
     if changes.transformers is not None:
         _package(change, "transformers", "--transformers", changes.transformers)
+    if changes.torch or changes.cuda or changes.gpu or changes.platform or changes.python:
+        _not_this_shell(change)
     return change.environment, tuple(change.notes)
+
+
+def _not_this_shell(change: _Change) -> None:
+    """Another machine is not bound by the offline switch of this one, nor to what this one holds in its cache."""
+    here = change.environment.huggingface
+    if here.offline.value is not True:
+        return
+    left_out = unknown("what if: the offline mode of this machine is not that of another")
+    change.environment = replace(change.environment, huggingface=replace(here, offline=left_out))
+    change.notes.append("offline mode is on here: whether the other machine holds the kernel on disk was not asked")
 
 
 def _platform(change: _Change, text: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from kerneldoctor.environment import Environment, absent, unknown
+from kerneldoctor.environment import Environment, absent, known, unknown
 from kerneldoctor.errors import UsageError
 from kerneldoctor.hub.whatif import Changes, apply
 
@@ -17,6 +19,21 @@ def changed(environment: Environment | None = None, **options: object) -> Enviro
 
 def notes(**options: object) -> tuple[str, ...]:
     return apply(machine(), Changes(**options), TABLES)[1]  # type: ignore[arg-type]
+
+
+class TestOffline:
+    OFFLINE = replace(machine(), huggingface=replace(machine().huggingface, offline=known(True, "HF_HUB_OFFLINE")))
+
+    @pytest.mark.parametrize("change", [{"gpu": ("H100",)}, {"torch": "2.12"}, {"platform": "aarch64-linux"}])
+    def test_the_switch_of_this_shell_says_nothing_of_another_machine(self, change: dict[str, object]) -> None:
+        found, said = apply(self.OFFLINE, Changes(**change), TABLES)  # type: ignore[arg-type]
+        assert found.huggingface.offline.is_unknown
+        assert any("offline mode is on here" in note for note in said)
+
+    def test_another_kernels_release_is_still_on_this_machine(self) -> None:
+        found, said = apply(self.OFFLINE, Changes(kernels="0.16.2"), TABLES)
+        assert found.huggingface.offline.value is True
+        assert said == ()
 
 
 class TestTorch:
