@@ -22,6 +22,7 @@ _LOOK = 1.0  # seconds of samples before anything of ours runs
 _PATIENCE = 4.0  # seconds until the first sample
 _BUSY = 5  # per cent
 _HELD = 1 << 30  # bytes in use by others that are worth a word
+_IDLE = 0x1
 # Idle and clocks that were set are no trouble: https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
 _REASONS = {
     0x4: "the power limit", 0x8: "a slowdown by the hardware", 0x20: "heat", 0x40: "heat (hardware)",
@@ -121,7 +122,7 @@ def others(samples: list[Mapping[str, Any]], why_blind: str) -> tuple[str, ...]:
 
 def throttled(samples: list[Mapping[str, Any]]) -> tuple[str, ...]:
     """What held the clocks down, and how low they were."""
-    seen = [sample for sample in samples if sample.get("reasons") is not None]
+    seen = [s for s in samples if s.get("reasons") is not None and not int(s["reasons"]) & _IDLE]
     if not seen:
         return ()
     found = []

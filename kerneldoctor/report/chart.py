@@ -18,13 +18,16 @@ from ..compare.workload import Direction, length_text
 
 HOW_TO_GET = 'a chart needs matplotlib: pip install "kerneldoctor[chart]", or pip install matplotlib'
 #: Okabe and Ito's palette, which people with any colour vision tell apart (https://jfly.uni-koeln.de/color/), without
-#: its yellow, which is too pale on white; each with a marker of its own.
-_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+#: its yellow, which is too pale on white, and three darker ones; each with a marker of its own.
+_COLORS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f", "#8b4513", "#332288",
+)  # fmt: skip
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "*", "h")
 _INK, _SOFT, _GRID = "#1b2028", "#57606a", "#d8dee4"
 _WIDTH, _PANEL, _TOP = 4.7, 2.75, 0.8  # inches: on a phone a page shows it nearly as large as on paper
 _LETTER = 0.076  # inches that a letter of a label takes
 _GAP = 0.078  # of a panel's height, between two labels
+_HIGHEST = 0.96  # of a panel's height: above it is the title
 _SVG = "http://www.w3.org/2000/svg"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 
@@ -218,7 +221,7 @@ def _plot(axes: Any, line: Line) -> None:
 
 
 def _look(number: int) -> tuple[str, str, str]:
-    """Colour, marker, dashes: different for sixteen lines."""
+    """Colour, marker, dashes: different for twenty lines."""
     place = number % len(_COLORS)
     return _COLORS[place], _MARKERS[place], "-" if number < len(_COLORS) else "--"
 
@@ -241,9 +244,14 @@ def _name_lines(axes: Any, panel: Panel) -> None:
     """Each line's name at the right, level with its end as far as there is room, and a thin thread to it."""
     to_place = axes.transScale + axes.transLimits
     ends = [to_place.transform(line.points[-1]) for line in panel.lines]
-    for line, end, place in zip(panel.lines, ends, spread([float(y) for _, y in ends], _GAP), strict=True):
+    for line, end, place in zip(panel.lines, ends, _below_title(ends), strict=True):
         color, marker, _ = _look(line.number)
         options = {"transform": axes.transAxes, "clip_on": False}
         axes.plot((float(end[0]), 1.025), (float(end[1]), place), color=color, linewidth=0.8, linestyle=":", **options)
         axes.plot(1.04, place, color=color, marker=marker, markersize=5, linestyle="none", **options)
         axes.text(1.06, place, line.name, size=8.5, color=_INK, va="center", transform=axes.transAxes)
+
+
+def _below_title(ends: Sequence[Any]) -> list[float]:
+    """Where the names go, as parts of the panel's height."""
+    return [place * _HIGHEST for place in spread([float(y) / _HIGHEST for _, y in ends], _GAP)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from kerneldoctor.compare.gpu_watch import GpuWatch, others, throttled
 from kerneldoctor.environment import unknown
 
-QUIET = {"time": 1.0, "busy": 0, "used": 500 << 20, "processes": [], "clock": 1980, "reasons": 1}
+QUIET = {"time": 1.0, "busy": 0, "used": 500 << 20, "processes": [], "clock": 1980, "reasons": 0}
 
 
 def test_a_quiet_gpu_is_not_spoken_of() -> None:
@@ -31,7 +31,8 @@ def test_what_a_container_does_not_tell_is_no_disturbance() -> None:
 
 
 def test_clocks_held_down_are_named_with_their_span() -> None:
-    samples = [{**QUIET, "reasons": 0x4, "clock": 1400}, {**QUIET, "reasons": 0}, QUIET, QUIET]
+    idle = {**QUIET, "reasons": 0x1, "clock": 345}  # between two processes of ours
+    samples = [{**QUIET, "reasons": 0x4, "clock": 1400}, QUIET, idle, QUIET, QUIET]
     assert throttled(samples) == (
         "the clocks were held down by the power limit in 25 % of the time; SM clock 1400 to 1980 MHz",
     )
