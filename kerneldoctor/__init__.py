@@ -7,9 +7,11 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .api import scan
+    from .api_compare import compare_kernels
     from .api_diagnose import diagnose
     from .api_recommend import recommend
     from .api_try import try_kernel
+    from .compare.model import Comparison
     from .diagnosis.answer import Diagnosis
     from .environment import Environment
     from .recommendation.model import Recommendation
@@ -18,12 +20,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Diagnosis", "Environment", "Ignore", "Recommendation", "Report", "Trial", "__version__", "diagnose", "recommend",
-    "scan", "try_kernel",
+    "Comparison", "Diagnosis", "Environment", "Ignore", "Recommendation", "Report", "Trial", "__version__",
+    "compare_kernels", "diagnose", "recommend", "scan", "try_kernel",
 ]  # fmt: skip
 
 _HOMES = {
     "diagnose": "api_diagnose", "Diagnosis": "diagnosis.answer", "scan": "api", "try_kernel": "api_try",
+    "compare_kernels": "api_compare", "Comparison": "compare.model",
     "recommend": "api_recommend", "Recommendation": "recommendation.model",
     "Environment": "environment", "Ignore": "report.model",
     "Report": "report.model", "Trial": "smoke.trial",

@@ -157,6 +157,8 @@ ALLOWED: dict[str, set[str]] = {
     "__main__": {"cli"},
     "__init__": {
         "api",
+        "api_compare",
+        "compare",
         "api_try",
         "api_diagnose",
         "api_recommend",

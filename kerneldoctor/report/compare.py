@@ -153,9 +153,13 @@ def facts(found: Comparison) -> Iterator[tuple[str, str]]:
         "timed",
         (
             f"median of {found.repeats} {rounds}, each in a new process, after warming up; "
-            + ("L2 cache emptied before each forward and step" if flushed else "caches left as they are")
+            + ("L2 cache emptied before each forward and step" if flushed else _caches(found))
         ),
     )
+
+
+def _caches(found: Comparison) -> str:
+    return "on one thread, caches left as they are" if found.device == "cpu" else "caches left as they are"
 
 
 def length_table(found: Comparison, direction: Direction, text: Text) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
