@@ -12,13 +12,15 @@ import jsonschema
 import pytest
 
 from tests.hub.server import serve
-from tests.kernels.layout import attention, repository, source, write
+from tests.kernels.layout import attention, publish, repository, source, write
 from tests.smoke.place import Place
 
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
 ]
+REPO = "kernels-test/attention"
+GOOD = f"{REPO}@v1"
 BATCH = 3  # no check has as many sequences: what a kernel does then, it does only when it is measured
 SCHEMA = Path(__file__).parents[2] / "kerneldoctor" / "report" / "comparison_schema.json"
 WRAPPED = """
@@ -42,7 +44,7 @@ ODD = f"""    if q.shape[0] == {BATCH}:
 
 
 def kernel(folder: Path, ending: str) -> Path:
-    text = attention()["__init__.py"].decode() + (WRAPPED + ending if ending else "")
+    text = attention()["__init__.py"].decode() + WRAPPED + ending
     return write(folder, repository(source(text)))
 
 
@@ -64,14 +66,15 @@ class Seen:
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     folder = tmp_path_factory.mktemp("compare")
-    for name, ending in (("good", ""), ("wrong", WRONG), ("odd", ODD)):
+    for name, ending in (("wrong", WRONG), ("odd", ODD)):
         kernel(folder / name, ending)
     write(folder / "half", repository(attention("gqa-dk-wrong")))
     with serve() as hub:
         place = Place.make(hub, folder, "cpu")
-        asked = [part for name in ("good", "wrong", "odd", "half") for part in ("--local", str(folder / name))]
+        asked = [part for name in ("wrong", "odd", "half") for part in ("--local", str(folder / name))]
+        publish(hub, REPO, repository(attention()), "v1")
         code, out, error = place.run(
-            "compare", *asked, "--built-in", "eager", "--built-in", "sdpa", "--device", "cpu", "--repeats", "1",
+            "compare", GOOD, *asked, "--built-in", "eager", "--built-in", "sdpa", "--device", "cpu", "--repeats", "1",
             "--lengths", "32,64,96,128", "--batch", str(BATCH), "--heads", "4", "--kv-heads", "2", "--head-dim", "64",
             "--report", f"html={folder}/page.html", "--report", f"markdown={folder}/page.md", "--format", "json",
         )  # fmt: skip
@@ -81,12 +84,12 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 
 
 def test_what_is_right_gets_every_number(seen: Seen) -> None:
-    for name in ("eager", "sdpa", "good"):
+    for name in ("eager", "sdpa", GOOD):
         found = seen.of(name)
         assert (found["standing"], found["detail"]) == ("right", "")
         assert {one["outcome"] for one in found["results"]} == {"measured"}
         assert len(found["results"]) == 4 * 3
-    one = next(r for r in seen.of("good")["results"] if (r["length"], r["direction"]) == (128, "step"))
+    one = next(r for r in seen.of(GOOD)["results"] if (r["length"], r["direction"]) == (128, "step"))
     assert one["ms"]["least"] <= one["ms"]["q1"] <= one["ms"]["median"] <= one["ms"]["q3"] <= one["ms"]["most"]
     operations = 4 * BATCH * 4 * 128**2 * 64 * 0.5 * 3.5
     assert one["tflops"] == pytest.approx(operations / one["ms"]["median"] / 1e9)
@@ -132,8 +135,9 @@ def test_the_code_is_that_of_the_kernels_that_were_named(seen: Seen) -> None:
 
 def test_ready_times_and_the_backend_that_sdpa_took(seen: Seen) -> None:
     assert seen.of("sdpa")["sdpa_backend"] == {"forward": "flash for the CPU", "step": "flash for the CPU"}
-    ready = seen.of("good")["ready"]
-    assert ready["seconds"] == pytest.approx((ready["fetch"] or 0) + ready["load"] + ready["first_forward"])
+    ready = seen.of(GOOD)["ready"]
+    assert ready["seconds"] == pytest.approx(ready["fetch"] + ready["load"] + ready["first_forward"])
+    assert seen.of("eager")["ready"]["fetch"] is None  # there is nothing to fetch
     assert 0 < ready["load"] < ready["import_torch"] + 60
     assert seen.json["build_from_source"]["source"].startswith("https://github.com/Dao-AILab/")
 
@@ -149,4 +153,4 @@ def test_page_and_markdown_hold_the_table_and_load_nothing(seen: Seen) -> None:
     assert "@import" not in seen.page
     assert "<link" not in seen.page
     assert "wrong" in seen.page
-    assert "| good |" in seen.markdown.replace("`", "")
+    assert f"| {GOOD} |" in seen.markdown.replace("`", "")
