@@ -173,7 +173,7 @@ def _weigh(case: Case, hits: Iterable[Hit], rules: Iterable[Rule], errors: str) 
             silent.append(rule)
             continue
         truth, found = judge_told(rule, case)
-        if not any(hit.symptom.strength != "hint" for hit in mine):
+        if not any(hit.strength != "hint" for hit in mine):
             answers += _by_hint(rule, found, truth, mine, case)
         elif truth is False:
             refuted.append(Refuted(rule.id, rule.name.replace("-", " "), _lines(mine, ())))
@@ -185,15 +185,15 @@ def _weigh(case: Case, hits: Iterable[Hit], rules: Iterable[Rule], errors: str) 
 
 def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], case: Case) -> Answer:
     finding = found[0]
-    best = min(hits, key=lambda hit: (STRENGTHS.index(hit.symptom.strength), -hit.weight))
-    score = _OF_STRENGTH[best.symptom.strength] + min(best.weight, 60) // 4 + _OF_SEVERITY[finding.severity]
+    best = min(hits, key=lambda hit: (STRENGTHS.index(hit.strength), -hit.weight))
+    score = _OF_STRENGTH[best.strength] + min(best.weight, 60) // 4 + _OF_SEVERITY[finding.severity]
     score += 30 if truth else min(5 * len(finding.facts), 20)
     mentioned = all(_MENTION.search(hit.beside) for hit in hits)
     score -= _MENTIONED * mentioned
     if mentioned:
         sure = bool(truth) and _has_other_lines(finding, hits)
     else:
-        sure = bool(truth) or best.symptom.strength == "decisive"
+        sure = bool(truth) or best.strength == "decisive"
     settled = _settled(finding, sure)
     return Answer(
         finding=settled,
@@ -291,7 +291,7 @@ def _causes_first(answers: list[Answer]) -> list[Answer]:
 def _lines(hits: Iterable[Hit], used: Iterable[Any]) -> tuple[Shown, ...]:
     """The lines of the report that show it: the words first, then the facts, none twice."""
     shown: dict[int, str] = {}
-    for hit in sorted(hits, key=lambda hit: STRENGTHS.index(hit.symptom.strength)):
+    for hit in sorted(hits, key=lambda hit: STRENGTHS.index(hit.strength)):
         for offset, text in enumerate(hit.lines):
             shown.setdefault(hit.first_line + offset, text)
     for fact in used:

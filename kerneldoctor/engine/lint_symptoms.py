@@ -11,6 +11,7 @@ from .case import schema_type
 from .examples import symptom_matches
 from .model import Deferred, Details, Rule, Symptom
 from .patterns import complaint
+from .symptoms import Symptoms
 from .testimony import path_of
 
 _GROUP = re.compile(r"\(\?P<(\w+)>")
@@ -20,13 +21,19 @@ def lint_symptoms(rule: Rule) -> Iterator[str]:
     """Every complaint about the symptoms of a rule."""
     texts = [example.text for example in rule.examples if example.expect == "symptom"]
     for symptom in rule.symptoms:
-        for pattern in filter(None, (symptom.match, symptom.unless)):
+        for pattern in filter(None, (symptom.match, symptom.unless, symptom.near)):
             text = complaint(pattern)
             if text:
                 yield f"symptom {pattern!r}: {text}"
         if not any(symptom_matches(_alone(rule, symptom), text) for text in texts):
             yield f'symptom {symptom.match!r}: no example of expect = "symptom" has its text'
+        if symptom.near and not any(_is_placed(_alone(rule, symptom), text) for text in texts):
+            yield f'symptom {symptom.match!r}: no example of expect = "symptom" has `near` around it'
         yield from _lint_facts(rule, symptom)
+
+
+def _is_placed(rule: Rule, text: str) -> bool:
+    return any(hit.placed for hit in Symptoms([rule]).search(text.split("\n")))
 
 
 def _alone(rule: Rule, symptom: Symptom) -> Rule:

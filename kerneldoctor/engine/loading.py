@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # `explain` reads rules and judges nothing
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 BUNDLE = "bundle.jsonl"
-FORMAT = 2  # of the bundle: counted up when what is written into it changes, so that no code reads another's
+FORMAT = 3  # of the bundle: counted up when what is written into it changes, so that no code reads another's
 # The keys of a rule that only a finding, a symptom or a page needs: three quarters of the bundle.
 _DETAILS = frozenset({"diagnosis", "symptom", "remedy", "evidence", "example", "body"})
 

@@ -47,7 +47,8 @@ class Symptom:
     A named group of the pattern is a fact that the text tells: `torch__cuda` is torch.cuda.
 
     decisive: only this fault writes that text. telling: it speaks for this fault, others may write it too. hint: words
-    of a person about what went wrong, which say nothing without facts.
+    of a person about what went wrong, which say nothing without facts. Words that other software writes as well weigh
+    a step less (decisive: telling, telling: hint) where `near` does not stand around them.
     """
 
     match: str
@@ -55,6 +56,7 @@ class Symptom:
     note: str = ""
     strength: Strength = "telling"
     unless: str = ""  # a pattern that must not stand near the match: the same text by another fault's hand
+    near: str = ""  # a pattern of the component itself that stands around the match: its path, module or command
     says: Mapping[str, Any] = field(default_factory=dict)  # facts that follow from the text, by path
 
 

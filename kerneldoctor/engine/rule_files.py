@@ -26,7 +26,7 @@ _RULE_KEYS = {
     "evidence": list, "example": list,
 }  # fmt: skip
 _REQUIRED = ("id", "name", "title", "diagnosis", "severity", "confidence", "component", "added", "review_by")
-_SYMPTOM_KEYS = {"match": str, "where": str, "note": str, "strength": str, "unless": str, "says": dict}
+_SYMPTOM_KEYS = {"match": str, "where": str, "note": str, "strength": str, "unless": str, "near": str, "says": dict}
 _REMEDY_KEYS = {
     "title": str, "when": dict, "command": str, "pin": str, "snippet": str, "verify": str, "effect": str,
     "undo": str, "note": str,
@@ -116,7 +116,7 @@ def _check_rule(head: Mapping[str, Any], place: _Place) -> None:
         _check_condition(head["when"], place)
     for symptom in head.get("symptom", ()):
         _check_keys(symptom, _SYMPTOM_KEYS, ("match",), "[[symptom]]", place)
-        for pattern in (symptom[key] for key in ("match", "unless") if key in symptom):
+        for pattern in (symptom[key] for key in ("match", "unless", "near") if key in symptom):
             _check_pattern(pattern, place)
     for remedy in head.get("remedy", ()):
         _check_keys(remedy, _REMEDY_KEYS, ("title",), "[[remedy]]", place)

@@ -19,6 +19,7 @@ CHUNK = 256 * 1024  # characters that are searched together
 HEAD = 32 * 1024  # characters in which a person's words are looked for
 OVERLAP = 8 * 1024  # characters that two chunks share, so that no symptom is cut in two
 _NEAR = (8000, 1500)  # characters before and after a match in which `unless` is looked for
+_AROUND = (3000, 1500)  # the same for `near`: of one traceback or one build
 _WRAPPED = 8  # lines over which a wrapped message may run
 _QUOTED = 4  # lines of a hit that are shown
 _SHOWN = 240  # characters of a line that are shown
@@ -37,6 +38,13 @@ class Hit:
     weight: int  # how specific the pattern is, in letters
     groups: Mapping[str, str]  # the named groups
     beside: str  # what else stands on its first and last line
+    placed: bool = True  # its component stands around it, where the symptom asks for that
+
+    @property
+    def strength(self) -> Strength:
+        """What the words weigh here."""
+        own = STRENGTHS.index(self.symptom.strength)
+        return STRENGTHS[own if self.placed else min(own + 1, len(STRENGTHS) - 1)]
 
 
 class Symptoms:
@@ -121,7 +129,7 @@ def _find(text: _Text, rule: str, symptom: Symptom, pattern: Pattern) -> Hit | N
         first, last = view.line(span[0]), view.line(max(span[1] - 1, span[0]))
         if view is not text.plain and not pattern.gaps and last - first > _WRAPPED:
             continue
-        if symptom.unless and _is_near(symptom.unless, view.text, span):
+        if symptom.unless and _is_near(symptom.unless, view.text, span, _NEAR):
             return None
         return Hit(
             rule=rule,
@@ -132,6 +140,7 @@ def _find(text: _Text, rule: str, symptom: Symptom, pattern: Pattern) -> Hit | N
             weight=pattern.weight,
             groups=pattern.groups(view.text, span[0]) if "(?P<" in symptom.match else {},
             beside=view.beside(span),
+            placed=not symptom.near or _is_near(symptom.near, view.text, span, _AROUND),
         )
     return None
 
@@ -140,8 +149,8 @@ def _lazily(text: _Text) -> Iterator[_View]:
     yield from text.wrapped
 
 
-def _is_near(match: str, text: str, span: tuple[int, int]) -> bool:
-    window = text[max(0, span[0] - _NEAR[0]) : span[1] + _NEAR[1]]
+def _is_near(match: str, text: str, span: tuple[int, int], reach: tuple[int, int]) -> bool:
+    window = text[max(0, span[0] - reach[0]) : span[1] + reach[1]]
     return parse(match).find(window) is not None
 
 

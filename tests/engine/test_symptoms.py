@@ -60,6 +60,23 @@ def test_the_same_text_by_another_hand_is_not_taken() -> None:
     assert search(OLD, unless="xformers")
 
 
+@pytest.mark.parametrize(("own", "elsewhere"), [("decisive", "telling"), ("telling", "hint")])
+def test_words_that_others_write_too_weigh_less_where_the_component_is_not_near(own: str, elsewhere: str) -> None:
+    def weight(text: str) -> str:
+        (hit,) = search(text, near=r"torch[/\\.]cuda", strength=own)
+        return hit.strength
+
+    assert weight(f'File "/env/torch/cuda/__init__.py", line 5\n{OLD}') == own
+    assert weight(f"cupy\n{OLD}") == elsewhere
+    assert weight(f"import torch.cuda\n{'x' * 5000}\n{OLD}") == elsewhere
+
+
+def test_the_trace_of_a_component_is_tried_on_an_example() -> None:
+    asked = {"match": "driver on your system is too old", "near": "torch/cuda"}
+    assert any("`near` around it" in text for text in lint_symptoms(rule(asked, examples=(OLD,))))
+    assert not list(lint_symptoms(rule(asked, examples=(f"torch/cuda: {OLD}",))))
+
+
 def test_a_fault_deep_in_a_long_log_is_found_with_its_line() -> None:
     filler = [f"step {n} loss 0.{n} everything as usual here" for n in range(60_000)]
     lines = [*filler[:50_000], "The NVIDIA driver on your system", "is too old (found version 11040)", *filler[50_000:]]
