@@ -154,19 +154,16 @@ class _Attending:
 
     def _all(self, own: Rank, present: Present) -> Preflight:
         from .preflight.machine import settled
-        from .preflight.ranks import merge
-        from .report.checks import Check
+        from .preflight.ranks import merge, without_meeting
 
         nodes = dict.fromkeys(rank.node for rank in sorted(present.ranks, key=lambda rank: rank.rank))
         names = {node: f"machine {n}" for n, node in enumerate(nodes, 1)}
         ranks = [replace(r, node=names[r.node]) if self._around.redact else r for r in present.ranks]
         checks = merge(ranks, present.missing, self._launch.size)
-        if present.trouble:
-            check = Check("ranks:meet", "ranks", "the ranks can meet", "undetermined", "error", present.trouble,
-                          kind="ranks-meet")  # fmt: skip
-            checks = (check, *checks)
         ours = ("ranks", "rank")
         checks = tuple(settled(c, self._policy.fail_on) if c.id.startswith(ours) else c for c in checks)
+        if present.trouble:
+            checks = without_meeting(checks, present.missing, present.trouble)
         launch = {"how": self._launch.how, "size": self._launch.size, "machines": len(names)}
         missing = [{"rank": m.rank, "how": m.how, "stage": m.stage} for m in present.missing]
         about = {"launch": launch, "ranks": [_rank_json(rank) for rank in ranks], "missing": missing}

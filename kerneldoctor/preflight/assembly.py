@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UndeterminedError
+from ..smoke.process import signal_name
 from ..smoke.stopping import Stopping
 from .launch import Launch
 from .meeting import Meeting
@@ -20,9 +21,11 @@ from .ranks import Missing, Rank, from_json, to_json
 _SILENCE = 30.0  # seconds without a sign of life after which a rank counts as gone
 _LOOK = 5.0  # seconds between two looks at the signs of life
 # A launcher that ends a job sends SIGTERM, and SIGKILL 30 s later: within that time the report must be out.
-_AFTER_STOP, _AFTER_STOP_OTHERS = 12.0, 20.0
+_AFTER_STOP, _AFTER_STOP_OTHERS = 8.0, 24.0
 _PATIENCE = 30.0  # seconds after its own limit that a rank waits for the word of rank 0, which may have begun later
+_JOINED = 4.0  # seconds that one attempt to connect may last beyond the limit
 _READ = 3.0  # seconds for the others to say that they have heard
+_DEAD = "gone/any"  # under which a rank that died is named, the first of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,21 @@ class Assembly:
         self._end = self._began + limit
         self._stop_seen: float | None = None
         self._alive: dict[int, tuple[str, float]] = {}  # rank -> last sign of life, and when it was new
+        meeting.want([_DEAD])
 
     def stage(self, text: str) -> None:
         """Tell the others what this rank is at."""
         self._meeting.stage(text)
+
+    def over(self) -> str:
+        """Why nothing more is worth beginning: a rank died, or somebody wants this job to end; else ""."""
+        self._meeting.hear()
+        if not self._stopped():
+            return ""
+        dead = self._meeting.values.get(_DEAD)
+        if dead is not None:
+            return f"rank {dead} died"
+        return f"this job was asked to end ({signal_name(-(self._stopping.requested or 0))})"
 
     # --- one fetches for its machine ---------------------------------------------------------------------------------
 
@@ -62,7 +76,7 @@ class Assembly:
         try:
             found: dict[str, Any] = json.loads(self._meeting.values[key])
         except (KeyError, ValueError):
-            why = self._meeting.trouble or "nothing was heard of it in time"
+            why = self._meeting.trouble or self.over() or "nothing was heard of it in time"
             raise UndeterminedError(f"the rank that fetches for this machine did not say what it has: {why}") from None
         return found
 
@@ -104,24 +118,32 @@ class Assembly:
         """Any other rank: the code that rank 0 decided. Raises UndeterminedError where no word comes in time."""
         values = self._meeting.values
         self._meeting.want(["decision", "gone/0"])
-        end = self._end + _PATIENCE
         while "decision" not in values and "gone/0" not in values and not self._meeting.trouble:
-            if time.monotonic() >= min(end, self._until(_AFTER_STOP_OTHERS, end)):
+            end = self._end + (_PATIENCE if self._meeting.joined else _JOINED)
+            if time.monotonic() >= self._until(_AFTER_STOP_OTHERS, end):
                 break
             self._meeting.wait(lambda: "decision" in values or "gone/0" in values, time.monotonic() + 0.5)
         if "decision" in values and values["decision"].isdecimal():
             self._meeting.put(f"ack/{self._launch.rank}", "heard")
             return int(values["decision"])
-        died = "rank 0 ended without a word" if "gone/0" in values else "rank 0 said nothing in time"
-        raise UndeterminedError(f"rank {self._launch.rank}: {self._meeting.trouble or died}")
+        raise UndeterminedError(f"rank {self._launch.rank}: {self._meeting.trouble or self._unheard()}")
+
+    def _unheard(self) -> str:
+        """Why rank 0 said nothing, as far as that can be told from here."""
+        if "gone/0" in self._meeting.values:
+            return "rank 0 ended without a word"
+        if self._meeting.joined:
+            return "rank 0 said nothing in time"
+        return f"rank 0 cannot be reached at {self._launch.host}:{self._launch.port}: nothing that listens there answers"
 
     def _stopped(self) -> bool:
-        if self._stopping.requested is not None and self._stop_seen is None:
+        wanted = self._stopping.requested is not None or _DEAD in self._meeting.values
+        if wanted and self._stop_seen is None:
             self._stop_seen = time.monotonic()
         return self._stop_seen is not None
 
     def _until(self, after_stop: float, end: float | None = None) -> float:
-        """Until when to wait: the limit, or sooner once somebody wants this job to end."""
+        """Until when to wait: the limit, or sooner once the job is to end or a rank died."""
         usual = self._end if end is None else end
         return min(usual, (self._stop_seen or 0.0) + after_stop) if self._stopped() else usual
 
@@ -154,7 +176,7 @@ class Assembly:
         if f"gone/{number}" in self._meeting.values:
             return Missing(number, "died", self._meeting.values[f"gone/{number}"], waited)
         if number not in self._alive:
-            return Missing(number, "never came", "", waited)
+            return Missing(number, "not heard" if self._meeting.trouble else "never came", "", waited)
         stage = self._alive[number][0].partition(" ")[2]
         return Missing(number, "fell silent" if self._is_silent(number, now) else "not done", stage, waited)
 

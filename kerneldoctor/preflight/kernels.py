@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from packaging.version import Version as Release
 
@@ -19,6 +19,7 @@ from ..smoke.trial import Trial
 from .policy import Policy, WantedKernel
 
 _SHOWN = 4  # files of a build, or cases, that are named
+STOPPED = "stopped"  # the kind of checks that came to no end because the job did
 # What a check found, and what it found where it failed; both read on after the kernel's name.
 _RESOLVES = "has a build that would load here", "has no build that would load here"
 _PUBLISHER = "comes from an allowed publisher", "does not come from an allowed publisher"
@@ -101,6 +102,11 @@ def unrun_check(reference: str, why: str, status: Status = "undetermined") -> Ch
     """A smoke test that gave no verdict."""
     title = _titled(reference, status, _RUNS)
     return Check(f"kernel:{reference}/smoke", group_of(reference), title, status, "error", why, kind="smoke")
+
+
+def stopped_check(reference: str, why: str) -> Check:
+    """A smoke test that was not begun, or not ended, because the job ends: `why`."""
+    return replace(unrun_check(reference, f"it was not run to the end: {why}"), kind=STOPPED)
 
 
 def _titled(reference: str, status: Status, words: tuple[str, str]) -> str:

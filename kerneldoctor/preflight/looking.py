@@ -6,13 +6,15 @@ Judges nothing itself, and meets no other rank but the one that fetches for this
 from __future__ import annotations
 
 import platform
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..address import Address
 from ..environment import Environment
+from ..errors import KerneldoctorError, UndeterminedError
 from ..lock import Locked, fingerprint
 from ..report.checks import Check, Checks
 from .device import Machine
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from ..report.model import Report
     from .assembly import Assembly
     from .launch import Launch
+
+Answer = TypeVar("Answer")
+_TICK = 0.2  # seconds between two looks at whether the job still goes on
 
 
 class Looking:
@@ -91,6 +96,31 @@ class Looking:
         if self._assembly is not None:
             self._assembly.stage(text)
 
+    def over(self) -> str:
+        """Why nothing more is worth beginning, or ""."""
+        return self._assembly.over() if self._assembly is not None else ""
+
+    def go_on(self) -> None:
+        """Raises UndeterminedError where nothing more is worth beginning."""
+        if why := self.over():
+            raise UndeterminedError(why)
+
+    def unless_over(self, ask: Callable[[], Answer]) -> Answer:
+        """The answer to something that may take long; it is left behind once the job ends (UndeterminedError)."""
+        if self._assembly is None:
+            return ask()
+        found: list[Answer | KerneldoctorError] = []
+        thread = threading.Thread(target=lambda: found.append(_answered(ask)), name="preflight", daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(_TICK)
+            if thread.is_alive():
+                self.go_on()
+        (answer,) = found
+        if isinstance(answer, KerneldoctorError):
+            raise answer
+        return answer
+
     @property
     def fetches(self) -> bool:
         """Whether this rank asks the Hub itself."""
@@ -109,6 +139,13 @@ class Looking:
     @property
     def _node(self) -> str:
         return (self._launch.node if self._launch else "") or platform.node()
+
+
+def _answered(ask: Callable[[], Answer]) -> Answer | KerneldoctorError:
+    try:
+        return ask()
+    except KerneldoctorError as error:
+        return error
 
 
 def _addressed(check: Check, address: Address) -> Check:

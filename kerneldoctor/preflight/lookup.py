@@ -14,7 +14,7 @@ from ..errors import KerneldoctorError, UndeterminedError, UsageError
 from ..lock import Locked, find_locked, fingerprint
 from ..report.checks import Check, Status
 from .device import Machine
-from .kernels import Found, kernel_checks, smoke_check, unrun_check, version_of
+from .kernels import STOPPED, Found, kernel_checks, smoke_check, stopped_check, unrun_check, version_of
 from .machine import GROUP
 from .policy import Around, Policy, WantedKernel
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..hub.answer import Answer
     from .looking import Looking
 
+_CUT_SHORT = "kernels-stopped"
 _LEAST = 5.0  # seconds: with less than that a kernel is not even begun
 Brought = Mapping[str, Any]  # what the rank that fetches says of one kernel
 
@@ -49,7 +50,8 @@ class Kernels:
             for check in self._as_first() if self._looking.fetches else self._as_follower():
                 found.append(check)  # noqa: PERF402 - those before an error are kept
         except UndeterminedError as error:
-            found.append(_stopped("undetermined", str(error)))
+            kind = STOPPED if self._looking.over() else _CUT_SHORT
+            found.append(_stopped("undetermined", str(error), kind))
         except UsageError as error:
             found.append(_stopped("failed", str(error)))
         return found
@@ -88,6 +90,7 @@ class Kernels:
         """What the reference comes to here, and what the lock says of it."""
         from ..hub.reference import parse_reference
 
+        self._looking.go_on()
         self._looking.step(f"resolving {kernel.reference}")
         path = self._policy.lock_of(kernel)
         mine = [entry for entry in self._locks.get(path, ()) if _same(entry.reference, kernel.reference)]
@@ -188,7 +191,10 @@ class Kernels:
         self._looking.step(f"fetching {found.pin}")
         try:
             patience = Patience(max(1.0, min(600.0, self._looking.left)))
-            fetched = fetch_from_hub(answer, version, self._environment, found.kernel.trust, patience)
+            trust = found.kernel.trust
+            fetched = self._looking.unless_over(
+                lambda: fetch_from_hub(answer, version, self._environment, trust, patience)
+            )
         except UndeterminedError as error:
             return {"why": str(error)}
         assert fetched.folder is not None
@@ -224,13 +230,15 @@ class Kernels:
 
     def _smoke(self, kernel: WantedKernel, what: Brought, rest: int) -> Check:
         """One kernel on this rank's device; `rest` kernels share the time that is left."""
-        from ..api_try import Bounds, try_kernel
+        from ..api_try import Bounds, Listener, try_kernel
         from ..hub.reference import parse_reference
 
         if "why" in what:
             return unrun_check(kernel.reference, f"it was not run: {what['why']}")
         if self._machine.usable:
             return unrun_check(kernel.reference, self._machine.usable)
+        if over := self._looking.over():
+            return stopped_check(kernel.reference, over)
         left = self._looking.left
         if left < _LEAST:
             return unrun_check(kernel.reference, f"not reached within the time limit of {self._policy.timeout:g} s")
@@ -244,11 +252,15 @@ class Kernels:
                 what.get("reference"), local=None if "reference" in what else what["local"], python=self._policy.python,
                 device=self._machine.device, cases=self._cases(), trust_remote_code=(repo,) if kernel.trust else (),
                 bounds=bounds, rules=self._policy.rules, environment=self._machine.environment,
+                listener=Listener(progress=lambda seen: self._looking.go_on()),
             )  # fmt: skip
         except UndeterminedError as error:
-            return unrun_check(kernel.reference, str(error))
+            over = self._looking.over()
+            return stopped_check(kernel.reference, over) if over else unrun_check(kernel.reference, str(error))
         except UsageError as error:
             return unrun_check(kernel.reference, str(error), "failed")
+        if trial.exit_code == 3 and (over := self._looking.over()):
+            return stopped_check(kernel.reference, over)
         return smoke_check(kernel.reference, trial, time.monotonic() - began)
 
     def _cases(self) -> Cases:
@@ -267,11 +279,9 @@ class Kernels:
         return self._policy.python or sys.executable
 
 
-def _stopped(status: Status, why: str) -> Check:
-    """What ended the look at the kernels: the model of the workload, or the rank that fetches."""
-    return Check(
-        "kernels", GROUP, "the kernels were not looked at to the end", status, "error", why, kind="kernels-stopped"
-    )
+def _stopped(status: Status, why: str, kind: str = _CUT_SHORT) -> Check:
+    """What ended the look at the kernels: the model of the workload, the rank that fetches, the end of the job."""
+    return Check("kernels", GROUP, "the kernels were not looked at to the end", status, "error", why, kind=kind)
 
 
 def _same(one: str, other: str) -> bool:

@@ -37,6 +37,7 @@ class Meeting:
         job = {
             "host": launch.host, "port": launch.port, "serves": launch.serves, "limit": limit, "linger": _LINGER,
             "prefix": f"kerneldoctor/{launch.session}/", "beat": f"beat/{launch.rank}", "will": f"gone/{launch.rank}",
+            "rank": launch.rank,
         }  # fmt: skip
         try:
             self._child = subprocess.Popen(
@@ -95,6 +96,12 @@ class Meeting:
             with contextlib.suppress(queue.Empty):
                 self._hear(self._events.get(timeout=min(_TICK, left)))
         return True
+
+    def hear(self) -> None:
+        """Take in what was said by now, without waiting."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._hear(self._events.get_nowait())
 
     def _send(self, message: Mapping[str, Any]) -> None:
         with contextlib.suppress(OSError, ValueError):  # it has ended; why is told by `trouble`

@@ -36,6 +36,7 @@ class Room:
         self._store: Any = None
         self._wanted: list[list[str]] = []  # of each the first key that is there answers for all
         self._beats, self._beaten, self._stage = 0, 0.0, "start"
+        self._unsaid: list[tuple[str, str]] = []  # what was to be said before there was a store
         self._input = b""
         self._over = False  # the parent said so
         self._gone = False  # the parent ended without a word
@@ -60,6 +61,7 @@ class Room:
                 pause = max(_TICK, _IDLE * (time.monotonic() - began))
             if self._gone:
                 self._put(self._job["will"], self._stage)
+                self._put("gone/any", str(self._job["rank"]))
         except Exception as error:  # noqa: BLE001 - the child's outermost frame: the parent words it
             self.say("trouble", why=_first_line(error))
             return 1
@@ -75,7 +77,7 @@ class Room:
             self.say("trouble", why=f"torch.distributed cannot be imported: {_first_line(error)}")
             return
         last: Exception | None = None
-        while time.monotonic() < self._end and not self._gone:
+        while time.monotonic() < self._end and not (self._gone or self._over):
             left = max(0.5, min(3.0, self._end - time.monotonic()))
             try:
                 self._store = TCPStore(
@@ -83,6 +85,8 @@ class Room:
                     timeout=timedelta(seconds=left), wait_for_workers=False,
                 )  # fmt: skip
                 self._store.set_timeout(timedelta(seconds=_ANSWER))
+                for key, value in self._unsaid:
+                    self._put(key, value)
                 return
             except Exception as error:  # noqa: BLE001 - tells "not yet there" and "in use" apart by text alone
                 last = error
@@ -90,8 +94,9 @@ class Room:
                     break
                 self._read(0.3)
         where = f"{self._job['host']}:{self._job['port']}"
-        did = f"cannot be opened at {where}" if self._job["serves"] else f"was not there at {where}"
-        self.say("trouble", why=f"the meeting place of the ranks {did}: {_first_line(last)}")
+        serves = self._job["serves"]
+        did = "the meeting place of the ranks cannot be opened" if serves else "rank 0 cannot be reached"
+        self.say("trouble", why=f"{did} at {where}: {_first_line(last)}")
 
     def _turn(self) -> None:
         now = time.monotonic()
@@ -133,9 +138,14 @@ class Room:
                 self._over = True
 
     def _put(self, key: str, value: str) -> None:
+        if self._store is None:
+            self._unsaid.append((key, value))
+            return
         self._store.set(self._job["prefix"] + key, value)
 
     def _get(self, key: str) -> str | None:
+        if self._store is None:
+            return None
         name = self._job["prefix"] + key
         return self._store.get(name).decode("utf-8", "replace") if self._store.check([name]) else None
 

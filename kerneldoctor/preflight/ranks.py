@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..engine.model import Severity
 from ..report.checks import Check
 from ..report.text import listing, plural
+from .kernels import STOPPED
 
 GROUP = "ranks"
 # What must be the same everywhere, or the ranks run different code; of the rest a difference is worth knowing.
@@ -36,7 +37,7 @@ class Missing:
     """A rank of which nothing was heard in the end."""
 
     rank: int
-    how: Literal["never came", "died", "fell silent", "not done"]
+    how: Literal["never came", "died", "fell silent", "not done", "not heard"]  # the last: the ranks could not meet
     stage: str = ""  # what it was at
     seconds: float = 0.0  # that were waited for it
 
@@ -63,9 +64,29 @@ def _check(raw: Mapping[str, Any]) -> Check:
 
 
 def merge(ranks: Sequence[Rank], missing: Sequence[Missing], size: int) -> tuple[Check, ...]:
-    """The checks of all ranks as one list."""
+    """The checks of all ranks as one list. What a rank left off because another one died is no question of its own."""
+    dead = next((item for item in missing if item.how == "died"), None)
+    found = _merged(ranks, missing, size)
+    if dead is None:
+        return found
+    why = f"rank {dead.rank} died"
+    return tuple(replace(c, status="skipped", detail=why, decisive=False) if c.kind == STOPPED else c for c in found)
+
+
+def without_meeting(checks: Iterable[Check], missing: Sequence[Missing], trouble: str) -> tuple[Check, ...]:
+    """The checks where the ranks could not meet: the others cannot hear the exit code, so that it is 3 for all."""
+    unheard = [item.rank for item in missing]
+    detail = f"{trouble}; so nothing is known of {ranks_text(unheard)}" if unheard else trouble
+    check = Check(
+        "ranks:meet", GROUP, "the ranks could not meet", "undetermined", "error",
+        f"{detail}, and every rank ends with 3", kind="ranks-meet",
+    )  # fmt: skip
+    return (check, *(replace(other, decisive=False) for other in checks))
+
+
+def _merged(ranks: Sequence[Rank], missing: Sequence[Missing], size: int) -> tuple[Check, ...]:
     return (
-        *(_absent(item) for item in missing),
+        *(_absent(item) for item in missing if item.how != "not heard"),
         *_differences(ranks),
         *_shared_gpus(ranks),
         *_everybodys(ranks, size),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
 ]
-REPO = "kernels-test/attention"
+REPO, HANGS = "kernels-test/attention", "kernels-test/hangs"
 FINE = machine("2.13.0+cpu", absent("test"))
 BY_HAND = {"RANK": "{rank}", "WORLD_SIZE": "{size}", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "{port}"}
 # As srun sets them; it says nothing of an address, so that here one is given.
@@ -116,11 +117,46 @@ def test_where_torch_cannot_be_imported_no_rank_waits_and_each_says_why(job: Job
     python.chmod(0o755)
     for rank in range(2):
         (job.folder / f"options-{rank}").write_text(f"--python {python}")
-    found = job.ranks((0, 1), BY_HAND, "--format", "json", "--timeout", "60")
+    found = job.ranks((0, 1), BY_HAND, "--format", "json", "--timeout", "60", "--minimum", "torch=99")
     assert (found[1].code, found[1].out) == (3, "")
     assert "torch.distributed cannot be imported" in found[1].err
-    assert found[0].code == 3
+    assert found[0].code == 3  # although it knows of a failure: the others cannot hear of it
     assert "torch.distributed cannot be imported" in failing(report(found[0]))["ranks:meet"]
+    assert "nothing is known of rank 1" in failing(report(found[0]))["ranks:meet"]
+    assert [check["id"] for check in report(found[0])["checks"] if check["id"].startswith("rank:")] == []
+
+
+def test_a_rank_that_cannot_reach_rank_0_says_where_it_was_looked_for(job: Job) -> None:
+    """Nobody at the port, and somebody else who takes the connection and says nothing."""
+    job.size = 2
+    began = time.monotonic()
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen(8)
+        port = str(mute.getsockname()[1])
+        found = job.ranks((1,), BY_HAND, "--timeout", "3", own={1: {"MASTER_PORT": port}})
+    assert (found[1].code, found[1].out) == (3, "")
+    assert f"rank 1: rank 0 cannot be reached at 127.0.0.1:{port}: " in found[1].err
+    found = job.ranks((1,), BY_HAND, "--timeout", "3")
+    assert (found[1].code, found[1].out) == (3, "")
+    assert found[1].err.startswith("kerneldoctor: rank 1: rank 0 cannot be reached at 127.0.0.1:")
+    assert time.monotonic() - began < 40
+
+
+def test_a_dead_rank_ends_the_runs_of_the_others(job: Job) -> None:
+    """Not only their waiting: nobody asks rank 0 to end, as torchrun would, and its kernel would run for a minute."""
+    job.size = 2
+    (job.folder / "options-0").unlink()
+    publish(job.place.hub, HANGS, repository(attention("hang")), "v1")
+    job.odd(1, "KILL")
+    began = time.monotonic()
+    found = job.ranks((0, 1), BY_HAND, "--kernel", f"{HANGS}@v1", "--timeout", "300", "--format", "json")
+    assert time.monotonic() - began < 40
+    assert found[0].code == 1
+    document = report(found[0])
+    assert set(failing(document)) == {"rank:1"}
+    (smoke,) = (check for check in document["checks"] if check["id"].startswith(f"kernel:{HANGS}@v1/smoke"))
+    assert (smoke["status"], smoke["detail"]) == ("skipped", "rank 1 died")
 
 
 def test_one_rank_of_a_machine_fetches_and_every_rank_runs_the_kernel(job: Job) -> None:
@@ -138,7 +174,9 @@ def test_one_rank_of_a_machine_fetches_and_every_rank_runs_the_kernel(job: Job) 
     smoke = next(check for check in document["checks"] if check["id"] == f"kernel:{REPO}@v1/smoke")
     assert smoke["status"] == "passed"
     assert document["ranks"][0]["kernels"] == {f"{REPO}@v1": f"{commit[:12]} {VARIANT}"}
-    fetched = [path for method, path, _ in hub.requests if method == "GET" and path.endswith("/__init__.py")]
+    fetched = [
+        path for method, path, _ in hub.requests if method == "GET" and REPO in path and path.endswith("/__init__.py")
+    ]
     assert len(fetched) == 1
 
     (build,) = (Path(job.place.environ["HF_HOME"]) / "hub").glob(f"kernels--*/snapshots/{commit}/build/{VARIANT}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from kerneldoctor.preflight.kernels import stopped_check
 from kerneldoctor.preflight.ranks import Missing, Rank, from_json, merge, ranks_text, to_json
 from kerneldoctor.report.checks import Check, code_of
 
@@ -90,6 +91,15 @@ def test_a_missing_rank_is_named_with_what_it_was_at(how: str, code: int, word: 
     assert word in found["rank:2"].detail
     assert "rank 2" in found["rank:2"].title
     assert code_of(found.values()) == code
+
+
+def test_what_was_left_off_because_a_rank_died_is_no_question_of_its_own() -> None:
+    left = stopped_check("a/b", "this job was asked to end (SIGTERM)")
+    assert code_of(by_id(rank(0, left), rank(1)).values()) == 3
+    found = by_id(rank(0, left), rank(1), missing=(Missing(2, "died", "", 9.0),))
+    (check,) = (check for check in found.values() if check.kind == left.kind)
+    assert (check.status, check.detail) == ("skipped", "rank 2 died")
+    assert code_of(found.values()) == 1
 
 
 @pytest.mark.parametrize(
