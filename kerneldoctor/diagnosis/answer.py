@@ -31,6 +31,7 @@ from ..values import dataclass
 from .asking import REPLAY, Ask, ask_for
 
 Basis = Literal["text and facts", "text", "facts"]
+Standing = Literal["open", "mended", "mentioned"]  # mended: by the text's own word; mentioned: nobody says to have it
 _LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
 _OF_STRENGTH = {"decisive": 60, "telling": 40, "hint": 12}
 _OF_SEVERITY = {"error": 0, "warning": -4, "info": -10}
@@ -38,15 +39,7 @@ _FACTS_ALONE = {"error": 28, "warning": 16, "info": 4}
 _SHOWN_LINES = 6
 _TAKEN_FOR_GRANTED = ("gpu.visible",)  # somebody who reports on a GPU uses it
 _UNSAID = re.compile(r"\((?:unknown|none)\)")  # what a template says of a fact that it lacks
-# Words beside a message by which somebody speaks of it without having it now.
-_MENTION = re.compile(
-    r"\b(?:no longer|any ?more|fixed|solved|resolved|gone|went away|used to (?:get|see|say)|previously|unlike"
-    r"|instead of|on (?:my|the|an?) (?:other|old|second)|another (?:box|machine)"
-    r"|(?:i|you) (?:would|will|may|might) (?:get|see)|if you (?:see|get|hit)|in case of"
-    r"|do(?:es)?n't (?:get|see|say)|works? now|what does|for example|e\.g\.|feature request|one (?:would )?gets?"
-    r"|docs? (?:say|state|mention)s?|, as expected|not affected|skipped because|could (?:we|you) (?:add|support))",
-    re.IGNORECASE,
-)
+_MENTION = intake.is_mention_of_message
 _MENTIONED = 30  # what a mere mention costs
 
 
@@ -68,6 +61,7 @@ class Answer:
     subjects: tuple[str, ...]  # GPUs or extensions that it holds for
     ask: Ask | None  # what would settle it; None where it is settled
     score: int  # what the order rests on
+    standing: Standing = "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +116,30 @@ def diagnose_text(text: str | bytes, name: str = "", known: Knowledge | None = N
     """Read one pasted report and say what it is. Never raises for a text."""
     known = known or knowledge()
     pasted = intake.read(text, name)
-    told = without_captures(to_bytes(text)).decode("utf-8", "replace")
-    lines = [clean(line) for line in told.split("\n")]
-    return _answer(pasted, known.symptoms.search(lines), known)
+    data = without_captures(to_bytes(text))
+    lines = [clean(line) for line in data.decode("utf-8", "replace").split("\n")]
+    return _answer(pasted, _hits(lines, intake.heard(data), known.symptoms), known)
+
+
+def _hits(lines: list[str], said: list[intake.Said], symptoms: Symptoms) -> tuple[Hit, ...]:
+    """The symptoms in what the text reports; of rules that it does not report, those in the rest of it."""
+    if all(one.voice == "reports" for one in said):
+        return tuple(_heard(hit, "speaks" if _MENTION(hit.beside) else "reports") for hit in symptoms.search(lines))
+    found: list[Hit] = []
+    for voice in ("reports", "mended", "speaks"):
+        spoken = [line if one.voice == voice else "" for line, one in zip(lines, said, strict=True)]
+        known = {hit.rule for hit in found if hit.voice == "reports"}
+        hits = [hit for hit in symptoms.search(spoken) if hit.rule not in known]
+        found += [_heard(hit, "speaks" if voice == "reports" and _MENTION(hit.beside) else voice) for hit in hits]
+    return tuple(sorted(found, key=lambda hit: (hit.first_line, hit.rule)))
+
+
+def _heard(hit: Hit, voice: str) -> Hit:
+    return replace(hit, voice=voice)
 
 
 def _answer(pasted: Pasted, hits: tuple[Hit, ...], known: Knowledge) -> Diagnosis:
-    testimony = told(hits)
+    testimony = told(hit for hit in hits if hit.voice == "reports")
     case = Case(
         infer(add_told(pasted.environment, testimony), known.tables),
         known.tables,
@@ -188,21 +199,26 @@ def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], ca
     best = min(hits, key=lambda hit: (STRENGTHS.index(hit.strength), -hit.weight))
     score = _OF_STRENGTH[best.strength] + min(best.weight, 60) // 4 + _OF_SEVERITY[finding.severity]
     score += 30 if truth else min(5 * len(finding.facts), 20)
-    mentioned = all(_MENTION.search(hit.beside) for hit in hits)
-    score -= _MENTIONED * mentioned
-    if mentioned:
-        sure = bool(truth) and _has_other_lines(finding, hits)
-    else:
-        sure = bool(truth) or best.strength == "decisive"
+    standing = _standing(hits)
+    score -= _MENTIONED * (standing != "open")
+    others = bool(truth) and _has_other_lines(finding, hits)
+    sure = others if standing == "mentioned" else standing == "open" and (bool(truth) or best.strength == "decisive")
     settled = _settled(finding, sure)
     return Answer(
         finding=settled,
         basis="text and facts" if truth else "text",
         lines=_lines(hits, settled.facts),
         subjects=_subjects(found),
-        ask=None if sure else ask_for(settled.missing, case),
+        ask=None if sure or standing == "mended" else ask_for(settled.missing, case),
         score=score,
+        standing=standing,
     )
+
+
+def _standing(hits: Iterable[Hit]) -> Standing:
+    """Whether the fault is there, was mended in the text, or is only spoken of."""
+    heard = {hit.voice for hit in hits}
+    return "open" if "reports" in heard else "mended" if "mended" in heard else "mentioned"
 
 
 def _has_other_lines(finding: Finding, hits: Iterable[Hit]) -> bool:

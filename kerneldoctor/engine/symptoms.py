@@ -38,6 +38,7 @@ class Hit:
     weight: int  # how specific the pattern is, in letters
     groups: Mapping[str, str]  # the named groups
     beside: str  # what else stands on its first and last line
+    voice: str = "reports"  # how the text says it: "reports", "speaks" (of it, without having it), "mended"
     placed: bool = True  # its component stands around it, where the symptom asks for that
 
     @property

@@ -31,8 +31,20 @@ from .question import kernel as asked_kernel
 from .question import workload as asked_workload
 from .scan import Recogniser, scan
 from .text import Text, to_bytes
+from .voices import MOST, Said, is_mention_of_message, voices
 
-__all__ = ["Block", "Build", "Contradiction", "Pasted", "Sighting", "Source", "read"]
+__all__ = [
+    "Block",
+    "Build",
+    "Contradiction",
+    "Pasted",
+    "Said",
+    "Sighting",
+    "Source",
+    "heard",
+    "is_mention_of_message",
+    "read",
+]
 
 MAX_BYTES = 256 * 1024 * 1024  # of a text that are read
 
@@ -63,13 +75,27 @@ _RECOGNISERS: tuple[Recogniser, ...] = (
 )
 
 
+def heard(data: bytes) -> list[Said]:
+    """How each line of a text is said; empty where the text is longer than people write."""
+    return voices(data.decode("utf-8", "replace").split("\n")) if len(data) <= MOST else []
+
+
+def _settle(notebook: Notebook) -> None:
+    """Whose fault was mended has a machine that works."""
+    state = {said.speaker: said.voice == "mended" for said in notebook.voices if said.speaker}
+    for machine in notebook.machines:
+        if state.get(machine.label.removeprefix("@")) and machine.label.startswith("@"):
+            machine.mood = "working"
+
+
 def read(text: str | bytes, name: str = "") -> Pasted:
     """Everything that a pasted text says about a machine, a kernel and what was run. Never raises for a text.
 
     `name` is only carried along, to tell texts apart in a batch.
     """
     data = saved.without_captures(to_bytes(text))
-    source, notebook, hot = Text(data[:MAX_BYTES]), Notebook(), faults.Hot(len(data))
+    source, hot = Text(data[:MAX_BYTES]), faults.Hot(len(data))
+    notebook = Notebook(voices=heard(data))
     scan(source, (faults.recogniser(hot), *_RECOGNISERS), notebook)
     listings.close_open(notebook)
     ours, line_number, kind = saved.find(source.data)
@@ -78,6 +104,7 @@ def read(text: str | bytes, name: str = "") -> Pasted:
         notebook.saw(kind)
     if ours is not None:
         sightings = [*saved.sightings(ours, line_number, kind), *sightings]
+    _settle(notebook)
     picked, others, told_apart = machines.pick(sightings, notebook.machines)
     choice = choose(picked, others)
     error_text, cut = faults.blocks(source, hot)

@@ -26,7 +26,7 @@ _HEDGE = re.compile(
     r"|not on|isn'?t|wasn'?t|aren'?t|not using|don'?t (?:have|use)|never|without|except|unlike|than|at least"
     r"|or (?:newer|later|above|higher|older|below)"
     r"|newer than|older than|minimum|maximum|up to|until|since|built (?:for|against|with)|compiled (?:for|against"
-    r"|with)|wheels? (?:for|exist)|prebuilt|pre-built|available for"
+    r"|with)|wheels? (?:for|exist)|prebuilt|pre-built|available for(?! execution)"
     r"|release notes|changelog|fixed in|introduced in|added in|removed in|deprecated|plan|will|wait(?:ing)? for"
     r"|recommend\w*|suggest\w*|documentation|docs|latest is|exists?"
     r"|same (?:issue|error|problem|happens) (?:on|with)"
@@ -34,6 +34,17 @@ _HEDGE = re.compile(
     r"|another|someone|people|elsewhere|docker ?hub)\b",
     re.IGNORECASE,
 )
+_ADVICE = re.compile(
+    r"\W{0,4}(?:@[\w-]{1,39}\W{1,3})?(?:please |just |you (?:need|want) (?:to |the )?|you can )?(?:use|try|install"
+    r"|take|get|build|need)\s",
+    re.IGNORECASE,
+)
+_MOVED = re.compile(
+    r"\b(?:upgraded|updated|moved|switched|downgraded|re-?installed)\b(?: \S{1,40}){0,6}? ?(?:to|with"
+    r"|from)?\b(?!.{0,200}\b(?:works?|solved|fixed|helped)\b)",
+    re.IGNORECASE,
+)
+_AGAIN = re.compile(r"\b(?:still|same|but|now (?:i|it|we|the))\b", re.IGNORECASE)
 _FAILS_TOO = re.compile(
     r"\b(?:i (?:am|'m) (?:on|using|running)|i use|i have|we (?:use|run)|my (?:gpu|setup|env|machine|card|system)"
     r"|running on)\b",
@@ -91,8 +102,16 @@ def _before_question(clause: str) -> Iterator[str]:
         yield asked
 
 
+def has_moved(clause: str, line: str) -> bool:
+    """Whether a clause tells what the machine has now, after a change that did not help, or not with this."""
+    found = _MOVED.search(clause)
+    return found is not None and bool(_AGAIN.search(line, line.find(found[0]) + len(found[0])))
+
+
 def is_mention(clause: str) -> bool:
     """Whether what a clause names was asked about, was tried, is required or holds elsewhere."""
+    if _ADVICE.match(clause):
+        return True
     if _HEDGE.search(clause.rstrip(" ?")) and not _FAILS_TOO.search(clause):
         return True
     return clause.rstrip().endswith("?") and not (_WHY.match(clause) and _FAILS.search(clause))

@@ -10,11 +10,8 @@ from .model import Sighting, Source
 from .notebook import Machine, Notebook
 from .scan import Recogniser
 from .text import Line
+from .voices import COMMENT
 
-_COMMENT = re.compile(
-    r"^[\s#*>]{0,6}@?\**([A-Za-z0-9][\w-]{1,38})\**(?:\s(?:commented|opened|replied|wrote|added a comment)\b.{0,60}"
-    r"|\s·\s(?:comment|description|review|review thread|answer)\s·.{0,30})\s*:?$"
-)
 _MAIL = re.compile(r"^On .{6,80}? ([\w.-]+)(?: <[^>]{3,80}>)? wrote:$")
 _WHAT = (
     r"(?:machine|node|host|server|box|system|setup|environment|env|configuration|config|workstation|cluster|computer|pc"
@@ -47,8 +44,8 @@ def read(line: Line, notebook: Notebook) -> bool:
     text = line.text.strip()
     if len(text) > 120 or (":" in text[:-1] and not text.endswith(":") and "·" not in text):
         return False
-    if comment := (_COMMENT.match(text) or _MAIL.match(text)):
-        notebook.turn_to(f"@{comment[1]}", "")
+    if comment := (COMMENT.match(text) or _MAIL.match(text)):
+        notebook.turn_to(f"@{comment[1].lower()}", "")
         return True
     heading = _HEADING.match(text)
     if heading is None:
@@ -72,7 +69,7 @@ def pick(sightings: Iterable[Sighting], machines: list[Machine]) -> tuple[list[S
     chosen = _chosen(groups, machines)
     picked = [s for number in sorted(chosen) for s in by_machine[number]]
     others = [s for group in groups if group is not chosen for number in group for s in by_machine[number]]
-    told_apart = sum(1 for group in groups if any(_identity(by_machine[number]) for number in group))
+    told_apart = sum(1 for group in groups if any(_identity(by_machine[n], machines[n]) for n in group))
     return picked, others, max(1, told_apart)
 
 
@@ -80,9 +77,9 @@ def _merge(by_machine: dict[int, list[Sighting]], machines: list[Machine]) -> li
     """Reports that may be of one machine, together: no heading parts them, or the first says nothing of a machine."""
     groups: list[list[int]] = []
     for number, machine in enumerate(machines):
-        own = _identity(by_machine[number])
+        own = _identity(by_machine[number], machine)
         home = next(
-            (group for group in groups if _may_join(_of(group, by_machine), own, machine, machines[group[0]])),
+            (g for g in groups if _may_join(_of(g, by_machine, machines), own, machine, machines[g[0]])),
             None,
         )
         if home is None:
@@ -92,10 +89,10 @@ def _merge(by_machine: dict[int, list[Sighting]], machines: list[Machine]) -> li
     return groups
 
 
-def _of(group: list[int], by_machine: dict[int, list[Sighting]]) -> dict[str, Sighting]:
+def _of(group: list[int], by_machine: dict[int, list[Sighting]], machines: list[Machine]) -> dict[str, Sighting]:
     found: dict[str, Sighting] = {}
     for number in group:
-        found = _identity(by_machine[number]) | found
+        found = _identity(by_machine[number], machines[number]) | found
     return found
 
 
@@ -110,21 +107,21 @@ def _may_join(group: dict[str, Sighting], own: dict[str, Sighting], machine: Mac
     return not group or not own
 
 
-def _identity(sightings: list[Sighting]) -> dict[str, Sighting]:
-    """What tells machines apart, as far as it is shown and not only mentioned."""
+def _identity(sightings: list[Sighting], machine: Machine) -> dict[str, Sighting]:
+    """What tells machines apart: what is shown, and what somebody says of an own one."""
+    weakest = Source.SAID if machine.label.startswith("@") else Source.TABLE
     found: dict[str, Sighting] = {}
     for sighting in sightings:
-        if sighting.path in _IDENTITY and sighting.source < Source.ASKED and sighting.value is not None:
+        if sighting.path in _IDENTITY and sighting.source <= weakest and sighting.value is not None:
             found.setdefault(sighting.path, sighting)
     return found
 
 
 def _chosen(groups: list[list[int]], machines: list[Machine]) -> list[int]:
-    for mood in ("failing", ""):
-        for group in groups:
-            if any(machines[number].mood == mood for number in group):
-                return group
-    return groups[0]
+    moods = [{machines[number].mood for number in group} for group in groups]
+    failing = (group for group, mood in zip(groups, moods, strict=True) if "failing" in mood)
+    open_ones = (group for group, mood in zip(groups, moods, strict=True) if "working" not in mood)
+    return next(failing, None) or next(open_ones, None) or groups[0]
 
 
 CUES = ("commented", "opened", "replied", "wrote:", "added a comment", " · ", "machine", "node", "host", "server",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .model import Build, Sighting, Source
 from .text import Line
+from .voices import Said
 
 MAX_SIGHTINGS = 20_000
 MAX_VALUES = 40  # different values of one fact on one machine that are kept
 MAX_BUILDS = 2_000
 MAX_MACHINES = 200
+SENTENCE = "sentence"  # the kind of values that `prose` reads, clause by clause
 
 Feed = Callable[[Line, "Notebook"], bool]
 """A block's reader: takes the next line, and answers whether the line was one of its own."""
@@ -56,11 +58,14 @@ class Notebook:
     sentences: int = 0  # lines that were read as sentences
     offset: int = 0  # where the line at hand begins
     machine: int = 0  # the machine that the lines at hand are about
+    voices: Sequence[Said] = ()  # how each line is said; empty where that was not looked at
     _seen: set[tuple[Any, ...]] = field(default_factory=set)
     _values: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def add(self, path: str, value: Any, line: Line, kind: str, source: Source) -> None:
         """Note a value. The same value of the same class is noted once a machine."""
+        if line.number <= len(self.voices):
+            source = self._heard(self.voices[line.number - 1], kind, source)
         key = (self.machine, path, value, source)
         if key in self._seen:
             return
@@ -72,6 +77,30 @@ class Notebook:
         self._values[key[:2]] = count + 1
         self.attempts += 1
         self.sightings.append(Sighting(path, value, line.number, line.short, kind, source, self.machine))
+
+    def forget(self, paths: set[str], line: Line) -> None:
+        """What sentences said of these before a line holds no longer on the machine at hand."""
+        if line.number <= len(self.voices):
+            self._heard(self.voices[line.number - 1], SENTENCE, Source.SAID)
+        heads = {path.partition(".")[0] for path in paths if path.startswith(("torch.", "cuda"))}
+        self.sightings = [
+            s
+            for s in self.sightings
+            if not (
+                s.kind == SENTENCE
+                and s.machine == self.machine
+                and (s.path in paths or (heads and s.path.startswith(("torch.", "cuda"))))
+            )
+        ]
+
+    def _heard(self, said: Said, kind: str, source: Source) -> Source:
+        """The class of a value in a line that is said so; turns to the machine of who says it."""
+        if said.speaker and self.machines[self.machine].label != f"@{said.speaker}":
+            self.turn_to(f"@{said.speaker}", "")
+        message = source is Source.RUN and said.voice == "speaks"
+        if said.aside or message or (said.mention and kind != SENTENCE):
+            return Source.MENTIONED
+        return source
 
     def saw(self, kind: str) -> None:
         """Note that a format was recognised."""

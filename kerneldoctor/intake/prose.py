@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator
 
 from . import values
-from .clauses import clauses, is_mention
+from .clauses import clauses, has_moved, is_mention
 from .gpus import products, vendor
 from .labels import torch_facts
 from .model import Source
 from .names import KNOWN, SYNONYMS, distribution
-from .notebook import Notebook
+from .notebook import SENTENCE, Notebook
 from .scan import Recogniser
 from .text import Line
 
@@ -78,7 +78,7 @@ _CODE = re.compile(
     r"^\s*(?:File \"|from \w|import \w|def |class |#include|\$ |RUN |>>> |Downloading|Using cached|Collecting|raise "
     r"|return |assert )|site-packages|dist-packages|https?://\S*\.whl"
 )
-_KIND = "sentence"
+_KIND = SENTENCE
 MAX_SENTENCES = 10_000  # of one text that are read: nobody writes more, a log does
 _DOTTED = re.compile(r"[0-9]\.[0-9]")
 _DIGIT = re.compile(r"[0-9]")
@@ -107,10 +107,16 @@ def read(line: Line, notebook: Notebook) -> bool:
         if not found:
             continue
         source = Source.MENTIONED if error else _source(clause, found)
+        moved = source is Source.MENTIONED and not error and has_moved(clause, text)
+        if moved:
+            source = Source.SAID
+            notebook.forget({path for path, *_ in found}, line)
         for path, value, start, end in found:
             own = source
-            if isinstance(value, str) and (
-                _SEVERAL.match(clause, end) or _RANGE_BEFORE.search(clause[max(0, start - 12) : start])
+            if (
+                isinstance(value, str)
+                and not moved
+                and (_SEVERAL.match(clause, end) or _RANGE_BEFORE.search(clause[max(0, start - 12) : start]))
             ):
                 own = Source.MENTIONED
             _note(path, value, line, notebook, own)

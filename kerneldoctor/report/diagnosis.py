@@ -22,12 +22,20 @@ _BASIS = {
 }
 
 
+_STANDINGS = {
+    "mended": "This was a known fault; the report says that it was mended.",
+    "mentioned": "The report speaks of a known fault and does not say that it happened.",
+}
+
+
 def headline(diagnosis: Diagnosis) -> str:
     """The answer in one line."""
     if not diagnosis.answers:
         return "No known fault speaks out of this report."
     best = diagnosis.answers[0]
     told = any(a.basis != "facts" and a.finding.explained_by == best.finding.rule for a in diagnosis.answers)
+    if best.standing != "open":
+        return _STANDINGS[best.standing]
     if best.basis == "facts" and not told and diagnosis.has_error and best.finding.certainty == "confirmed":
         return "The message itself is not known; the environment has a known fault."
     return "This is a known fault." if best.finding.certainty == "confirmed" else "This may be a known fault."
@@ -126,7 +134,11 @@ def _limits(diagnosis: Diagnosis) -> Iterable[str]:
 
 
 def _standing(answer: Answer) -> str:
+    if answer.standing == "mended":
+        return "mended: the report says that it was solved since"
     sure = "confirmed" if answer.finding.certainty == "confirmed" else "possible"
+    if answer.standing == "mentioned" and sure == "possible":
+        return "possible: the message is only spoken of"
     cause = f", a consequence of {answer.finding.explained_by}" if answer.finding.explained_by else ""
     return f"{sure}: {_BASIS[answer.basis]}{cause}"
 
@@ -158,6 +170,10 @@ def _reply(diagnosis: Diagnosis) -> Iterable[str]:
     best = diagnosis.answers[0]
     finding = best.finding
     sure = "A known fault" if finding.certainty == "confirmed" else "This may be a known fault"
+    if best.standing == "mended":
+        sure = "A known fault, which was mended here as I read it"
+    elif best.standing == "mentioned" and finding.certainty != "confirmed":
+        sure = "The message that you speak of belongs to a known fault"
     yield f"{sure}: **{inline(finding.title)}** (`{finding.rule}`). {inline(finding.diagnosis)}"
     if best.lines:
         yield "\n".join(f"> line {shown.number}: {code(_one_line(shown.text, 200))}" for shown in best.lines[:4])

@@ -89,6 +89,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
             for name in ("rule", "name", "title", "severity", "certainty", "confidence", "component", "diagnosis")
         },
         "basis": answer.basis,
+        "standing": answer.standing,
         "score": answer.score,
         "subjects": list(answer.subjects),
         "lines": _lines(answer.lines),
