@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .report.checks import Checks
 
 Command = Callable[..., Any]
+_MINIMUM = re.compile(r"([\w.-]+)\s*>?=\s*([^\s=<>~!]+)")  # "torch=2.10", or as in requirements, "torch>=2.10"
 
 
 def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -72,12 +74,13 @@ _MACHINE = _options(
 
 
 @click.command()
+@click.argument("references", nargs=-1, metavar="[REF]...")
 @_POLICY
 @_WORKLOAD
 @_MACHINE
 @cli_reports.report_options
 def preflight(config: str | None, env: str | None, **options: Any) -> int:
-    """Hold this machine, and every rank of a job, to a policy before the job starts.
+    """Hold this machine, and every rank of a job, to a policy before the job starts. REF is the same as --kernel REF.
 
     The policy is [tool.kerneldoctor] of pyproject.toml or kerneldoctor.toml; flags win. Under torchrun, accelerate
     launch, srun or mpirun every rank looks at its own GPU, rank 0 prints one report, and all end with the same code.
@@ -121,7 +124,8 @@ def _flags(options: dict[str, Any]) -> dict[str, Any]:
     trust = set(options["trust"])
     if options["no_run"] and options["run"] not in (None, "variants"):
         raise UsageError(f"--no-run and --run {options['run']} contradict each other")
-    kernels = [{"reference": ref, "trust-remote-code": ref.partition("@")[0] in trust} for ref in options["kernels"]]
+    named = (*options["references"], *options["kernels"])
+    kernels = [{"reference": ref, "trust-remote-code": ref.partition("@")[0] in trust} for ref in named]
     workload = {
         key: options[key.replace("-", "_")] for key in ("training", "model", "heads", "kv-heads", "head-dim", "dtype")
     }
@@ -147,11 +151,11 @@ def _ignores(values: tuple[str, ...]) -> list[Any]:
 
 
 def _minimum(values: tuple[str, ...]) -> dict[str, str]:
-    pairs = [value.partition("=") for value in values]
-    for name, equals, release in pairs:
-        if not name or not equals or not release:
-            raise UsageError(f"--minimum {name}{equals}{release}: NAME=RELEASE is expected, as in torch=2.10")
-    return {name.strip(): release.strip().removeprefix("=") for name, _, release in pairs}
+    found = {value: _MINIMUM.fullmatch(value.strip()) for value in values}
+    for value, match in found.items():
+        if match is None:
+            raise UsageError(f"--minimum {value}: NAME=RELEASE is expected, as in torch=2.10")
+    return {match[1]: match[2] for match in found.values() if match is not None}
 
 
 def _step(text: str) -> None:

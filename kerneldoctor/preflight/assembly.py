@@ -134,7 +134,8 @@ class Assembly:
             return "rank 0 ended without a word"
         if self._meeting.joined:
             return "rank 0 said nothing in time"
-        return f"rank 0 cannot be reached at {self._launch.host}:{self._launch.port}: nothing that listens there answers"
+        place = f"{self._launch.host}:{self._launch.port}"
+        return f"rank 0 cannot be reached at {place}: what listens there gives no answer"
 
     def _stopped(self) -> bool:
         wanted = self._stopping.requested is not None or _DEAD in self._meeting.values

@@ -19,6 +19,7 @@ from ..hub.reference import Kind, parse_reference
 from ..report.model import Ignore
 
 Word = TypeVar("Word", bound=str)
+_NEARLY = 0.9  # likeness: "drivr" is driver, "torchao" is a package
 _SHOWN = 60  # characters of a wrong value
 
 
@@ -27,15 +28,20 @@ class Reader:
 
     def __init__(self, file: str, text: str, flags: Collection[str] = ()) -> None:
         self.file, self._flags = file, flags
-        self.mistakes: list[str] = []
+        self._found: list[tuple[bool, int, str]] = []  # not in the file, line, words
         self._lines = text.splitlines()
+
+    @property
+    def mistakes(self) -> list[str]:
+        """What is wrong, in the order of the file, of flags afterwards."""
+        return [words for _, _, words in sorted(self._found, key=lambda mistake: mistake[:2])]
 
     def complain(self, key: str, what: str) -> None:
         """Note a mistake at a key."""
         line, flagged = self._line_of(key), key.partition(".")[0] in self._flags
         where = f"{self.file}:{line}: " if self.file and line else f"{self.file}: " if self.file else ""
         where = "" if flagged else where
-        self.mistakes.append(where + what)
+        self._found.append((not where, line, where + what))
 
     def wrong(self, key: str, value: Any, wanted: str) -> None:
         """Note that a value is not of the kind that is wanted."""
@@ -67,14 +73,18 @@ class Reader:
         self.wrong(inside + key, value, "a text")
         return ""
 
-    def texts(self, table: Mapping[str, Any], key: str, inside: str = "") -> tuple[str, ...] | None:
-        """A list of texts, None where there is none."""
+    def texts(
+        self, table: Mapping[str, Any], key: str, inside: str = "", or_one: bool = False
+    ) -> tuple[str, ...] | None:
+        """A list of texts, None where there is none. or_one: a single text as well."""
         value = table.get(key)
+        if or_one and isinstance(value, str) and value.strip():
+            return (value,)
         if value is None:
             return None
         if isinstance(value, (list, tuple)) and all(isinstance(item, str) and item.strip() for item in value):
             return tuple(value)
-        self.wrong(inside + key, value, "a list of texts")
+        self.wrong(inside + key, value, "a text, or a list of texts" if or_one else "a list of texts")
         return ()
 
     def flag(self, table: Mapping[str, Any], key: str, inside: str = "") -> bool | None:
@@ -131,10 +141,14 @@ class Reader:
             self.wrong(inside + key, value, 'a release in quotes, as in "2.10", which without them is 2.1')
             return ""
         try:
-            return str(Version(value if isinstance(value, str) else ""))
+            found = Version(value if isinstance(value, str) else "")
         except InvalidVersion:
             self.wrong(inside + key, value, 'a release, as in "2.10"')
             return ""
+        if found.local:
+            hint = "; what torch is built for is asked by cuda" if key == "torch" else ""
+            self.wrong(inside + key, value, f"a release without +{found.local}, by which none is newer{hint}")
+        return found.public
 
     def range(self, table: Mapping[str, Any], key: str, inside: str) -> str:
         """A range of releases such as ">=9.0", or one release; "" where there is none."""
@@ -181,10 +195,26 @@ class Reader:
             return None
         self.known(item, ("rule", "reason", "until"), "ignore")
         rule, reason = (self.text(item, key, "ignore.") for key in ("rule", "reason"))
+        until = self._day(item.get("until"))
         if not rule or not reason:
             self.complain("ignore", f"an ignore entry needs a rule and a reason: {_kind(item)}")
             return None
-        return Ignore(rule.strip(), reason, self._day(item.get("until")))
+        return Ignore(rule.strip(), reason, until)
+
+    def publishers(self, table: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
+        """Names of publishers, which are the first half of a repository's name; None where there are none."""
+        names = self.texts(table, key)
+        for name in names or ():
+            if "/" in name:
+                owner = name.partition("/")[0]
+                self.complain(key, f"{key} takes publishers, not repositories: {owner!r} instead of {name!r}")
+        return names
+
+    def package(self, table: Mapping[str, Any], name: str, inside: str, special: Collection[str]) -> None:
+        """Note a name that is nearly one of those that are no package."""
+        near = difflib.get_close_matches(name.lower(), special, 1, _NEARLY) if name not in special else []
+        if near:
+            self.complain(name, f"{inside}{name}: the nearest that can be asked is {near[0]!r}")
 
     def _day(self, value: Any) -> str:
         if value is None:

@@ -18,7 +18,7 @@ from ..environment import Fact, Gpu
 from ..report.checks import Check, Status
 from ..report.model import FailOn
 from ..report.text import gib, plural
-from .policy import Policy, RequiredGpu
+from .policy import NO_PACKAGES, Policy, RequiredGpu
 
 GROUP = "policy"
 _FACTS = {"torch": "torch.version", "driver": "driver.version", "cuda": "torch.cuda", "python": "python.version"}
@@ -43,7 +43,7 @@ def _minimum(policy: Policy, case: Case) -> Iterator[Check]:
         fact = case.fact(_FACTS.get(name, f"packages.{name}.version"))
         status, detail = _at_least(fact, wanted)
         title = _said(f"{name} is {{}}{wanted} or newer", status)
-        command = f'pip install "{name}>={wanted}"' if name not in ("driver", "cuda", "python") else ""
+        command = f'pip install "{name}>={wanted}"' if name not in NO_PACKAGES else ""
         remedies = ((f"Bring {name} to {wanted} or newer", command),) if status == "failed" else ()
         yield Check(f"minimum:{name}", GROUP, title, status, "error", detail, remedies, kind="minimum-version")
 

@@ -11,6 +11,7 @@ from ..report.model import FailOn, Ignore
 
 Run = Literal["scan", "variants", "smoke"]
 RUNS: tuple[Run, ...] = ("scan", "variants", "smoke")
+NO_PACKAGES = ("driver", "cuda", "python")  # under `minimum`: what pip does not install
 FAIL_ON: tuple[FailOn, ...] = ("error", "warning", "info", "never")
 
 

@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..files import read_file
 from ..lock import DEFAULT_PATH
 from .fields import Reader
-from .policy import FAIL_ON, RUNS, Policy, RequiredGpu, WantedKernel, WantedWorkload
+from .policy import FAIL_ON, NO_PACKAGES, RUNS, Policy, RequiredGpu, WantedKernel, WantedWorkload
 
 _LIMIT = 4 * 1024 * 1024  # bytes of a configuration
 _OWN, _PROJECT = "kerneldoctor.toml", "pyproject.toml"
@@ -76,6 +76,8 @@ def _load(path: str) -> tuple[dict[str, Any], str]:
     if Path(path).name == _PROJECT:
         tool = document.get("tool", {})
         document = tool.get("kerneldoctor", {}) if isinstance(tool, dict) else {}
+    elif isinstance(document.get("tool"), dict) and "kerneldoctor" in document["tool"]:
+        raise UsageError(f"{path}: [tool.kerneldoctor] is for {_PROJECT}; here its keys stand at the top, without it")
     if not isinstance(document, dict):
         raise UsageError(f"{path}: [tool.kerneldoctor] is no table")
     return document, text
@@ -101,7 +103,7 @@ def _policy(reader: Reader, table: Mapping[str, Any], flags: frozenset[str]) -> 
         run=reader.choice(table, "run", RUNS, "smoke" if kernels else "scan"),
         fail_on=reader.choice(table, "fail-on", FAIL_ON, usual.fail_on),
         ignore=reader.ignores(table),
-        allowed_publishers=reader.texts(table, "allowed-publishers"),
+        allowed_publishers=reader.publishers(table, "allowed-publishers"),
         timeout=reader.number(table, "timeout", usual.timeout, "seconds", 1, 86400),
         minimum=_minimum(reader, table.get("minimum", {})),
         gpu=_gpu(reader, table["required-gpu"]) if "required-gpu" in table else None,
@@ -132,6 +134,15 @@ def _kernels(reader: Reader, value: Any) -> list[WantedKernel]:
         own = None if lock is None else reader.existing("kernels.lock", lock, False) if lock else ""
         if reference:
             found.append(WantedKernel(reference, own, reader.flag(item, "trust-remote-code", "kernels.") is True))
+    return _once(reader, found)
+
+
+def _once(reader: Reader, kernels: list[WantedKernel]) -> list[WantedKernel]:
+    """Each kernel once; named twice with different options it is a mistake."""
+    found = list(dict.fromkeys(kernels))
+    names = [kernel.reference for kernel in found]
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        reader.complain(name, f"kernels has {name} twice, with different options")
     return found
 
 
@@ -164,15 +175,15 @@ def _workload(reader: Reader, value: Any) -> WantedWorkload:
 
 def _minimum(reader: Reader, value: Any) -> dict[str, str]:
     table = reader.table("minimum", value, None)
+    for name in table:
+        reader.package(table, name, "minimum.", ("torch", *NO_PACKAGES))
     return {re.sub(r"[-_.]+", "-", name).lower(): reader.release(table, name, "minimum.") for name in table}
 
 
 def _gpu(reader: Reader, value: Any) -> RequiredGpu:
     table = reader.table("required-gpu", value, _GPU)
-    raw = table.get("name")
-    names = (raw,) if isinstance(raw, str) else reader.texts(table, "name", "required-gpu.") or ()
     return RequiredGpu(
-        names=names,
+        names=reader.texts(table, "name", "required-gpu.", or_one=True) or (),
         compute_capability=reader.range(table, "compute-capability", "required-gpu."),
         count=reader.whole(table, "count", 1, 1024, "required-gpu.") or 1,
         memory_gib=reader.number(table, "memory-gib", 0.0, "GiB", 0, 1e6, "required-gpu."),

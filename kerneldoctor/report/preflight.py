@@ -31,7 +31,7 @@ def assemble(
     return replace(
         found,
         title="kerneldoctor preflight",
-        headline=_headline(checks),
+        headline=_headline(checks, policy),
         checks=tuple(checks),
         exit_code=code_of(checks),
         counts=count(checks),
@@ -85,7 +85,7 @@ def counts_line(checks: Iterable[Check]) -> str:
     return f"{plural(counts.findings, 'finding')}{aside} | {counts.fine} fine | {counts.undetermined} not determined"
 
 
-def _headline(checks: Sequence[Check]) -> str:
+def _headline(checks: Sequence[Check], policy: Mapping[str, Any]) -> str:
     decisive = [check for check in checks if check.decisive]
     failed = [check for check in decisive if check.status == "failed"]
     open_checks = [check for check in decisive if check.status == "undetermined"]
@@ -97,7 +97,9 @@ def _headline(checks: Sequence[Check]) -> str:
         return f"could not be determined: {_titles(open_checks)}"
     fine = sum(check.status == "passed" for check in checks)
     unknown = sum(check.status == "undetermined" for check in checks)
-    return f"ready: {plural(fine, 'check')} fine, {unknown} not determined{aside}"
+    named = "no kernel was looked at" if policy["kernels"] else "no kernel was named"
+    ready = f"nothing against it, but {named}" if policy["run"] == "scan" or not policy["kernels"] else "ready"
+    return f"{ready}: {plural(fine, 'check')} fine, {unknown} not determined{aside}"
 
 
 def _titles(checks: Sequence[Check]) -> str:

@@ -250,7 +250,30 @@ def test_no_policy_makes_the_scan_and_says_so(job: Job) -> None:
     facts = str(job.folder / "facts.json")
     code, out, _ = job.place.run("preflight", "--config", _empty(job.folder), "--env", facts)
     assert code == 0
+    assert out.startswith("nothing against it, but no kernel was named: ")
     assert "the scan alone; name a kernel with --kernel" in " ".join(out.split())
+    job.policy(f'kernels = ["{REPO}@v1"]\nrun = "scan"\n')
+    assert job.run()[1].startswith("nothing against it, but no kernel was looked at: ")
+
+
+def test_a_kernel_can_be_named_without_an_option(job: Job) -> None:
+    job.policy('run = "variants"\n')
+    assert set(job.checks(f"{REPO}@v1", "--kernel", f"{REPO}@v1", code=0)) == {"resolves", "pinned"}
+
+
+@pytest.mark.parametrize(("said", "code"), [("torch>=2.13", 0), ("torch = 2.14", 1), ("torch>=2.14", 1)])
+def test_a_minimum_may_be_written_as_in_requirements(job: Job, said: str, code: int) -> None:
+    job.policy('run = "scan"\n')
+    found = job.checks("--minimum", said, code=code)["minimum:torch"]
+    assert found["remedies"] == ([{"title": "Bring torch to 2.14 or newer", "command": 'pip install "torch>=2.14"'}]
+                                 if code else [])  # fmt: skip
+
+
+@pytest.mark.parametrize("said", ["torch", "torch==2.13", "torch>2.13", "torch~=2.13", "torch>=2,<3", "torch=2.13+cpu"])
+def test_what_is_no_minimum_is_wrong_use(job: Job, said: str) -> None:
+    code, out, err = job.run("--minimum", said)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "torch" in err
 
 
 def _empty(folder: Path) -> str:

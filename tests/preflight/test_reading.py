@@ -138,6 +138,14 @@ def test_an_unknown_key_is_named_with_the_nearest_and_its_line(tmp_path: Path) -
         ('ignore = [{rule = "KD5001"}]', "an ignore entry needs a rule and a reason"),
         ('ignore = [{rule = "KD5001", reason = "r", until = "soon"}]', "ignore.until is the text 'soon'"),
         ('allowed-publishers = "kernels-community"', "allowed-publishers is the text 'kernels-community'"),
+        ("required-gpu = {name = 3}", "required-gpu.name is the number 3, and must be a text, or a list of texts"),
+        ('minimum = {torch = "2.13.0+cu130"}', "must be a release without +cu130, by which none is newer"),
+        ('minimum = {drivr = "570"}', "minimum.drivr: the nearest that can be asked is 'driver'"),
+        ('allowed-publishers = ["some/relu"]', "takes publishers, not repositories: 'some' instead of 'some/relu'"),
+        (
+            'kernels = ["some/relu@v1", {reference = "some/relu@v1", lock = false}]',
+            "kernels has some/relu@v1 twice, with different options",
+        ),
         ("rules = [1]", "rules is the list [1], and must be a list of texts"),
         ('lock = "gone.lock"', "lock: there is no file"),
     ],
@@ -158,9 +166,26 @@ def test_a_name_that_is_no_kernel_is_refused(tmp_path: Path, reference: str) -> 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, 'kernel = 1\ntimeout = "x"\nlock = "gone"\n[minimum]\ntorch = 2.1\n')
     found = mistakes(path, {"run": "all"})
-    assert [line.partition(": ")[0] for line in found] == [f"{path}:{n}" for n in (1, 3)] + [
-        "run is the text 'all', and must be one of scan, variants, smoke", f"{path}:2", f"{path}:5"
-    ]  # fmt: skip
+    assert [line.partition(": ")[0] for line in found] == [f"{path}:{n}" for n in (1, 2, 3, 5)] + [
+        "run is the text 'all', and must be one of scan, variants, smoke"
+    ]
+
+
+def test_every_mistake_of_an_entry_is_told(tmp_path: Path) -> None:
+    found = mistakes(write(tmp_path, 'ignore = [{rule = "KD5001", reason = "", until = "tomorrow"}]'))
+    assert len([line for line in found if "ignore.until is the text 'tomorrow'" in line]) == 1
+    assert len([line for line in found if "needs a rule and a reason" in line]) == 1
+
+
+def test_the_table_of_the_other_file_is_named_as_such(tmp_path: Path) -> None:
+    (line,) = mistakes(write(tmp_path, '[tool.kerneldoctor]\nrun = "scan"\n'))
+    assert "[tool.kerneldoctor] is for pyproject.toml; here its keys stand at the top" in line
+
+
+def test_a_kernel_that_is_named_twice_is_one(tmp_path: Path) -> None:
+    policy = read_policy(write(tmp_path, 'kernels = ["some/relu@v1", {reference = "some/relu@v1"}, "some/relu@v2"]'))
+    assert [kernel.reference for kernel in policy.kernels] == ["some/relu@v1", "some/relu@v2"]
+    assert read_policy(write(tmp_path, 'minimum = {torchao = "0.1"}')).minimum == {"torchao": "0.1"}
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"kernels = [", b"[tool]\nkerneldoctor = 1", b"a = " + b"[" * 5000])
