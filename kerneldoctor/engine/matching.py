@@ -12,7 +12,7 @@ from ..values import dataclass
 from .case import Case
 from .conditions import BINARY, Truth, deciding, evaluate, leaves, undecided
 from .model import SEVERITIES, Advice, Condition, Finding, Leaf, Remedy, Rule, Tree, UsedFact
-from .templates import TEMPLATE, can_fill, fill, nameless
+from .templates import TEMPLATE, can_fill, fill, nameless, settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,15 @@ def judge_told(rule: Rule, case: Case) -> tuple[Truth, tuple[Finding, ...]]:
 def _told(rule: Rule, case: Case, truth: Truth) -> Finding:
     when = rule.when or Tree("all", ())
     finding = _finding(rule, when, case, truth, tuple(_missing(when, case)) if rule.when else ())
-    return replace(finding, title=heading(rule.title, case), diagnosis=_without_gaps(finding.diagnosis))
+    return replace(finding, title=heading(rule.title, case), diagnosis=explanation(rule, case))
 
 
-def _without_gaps(text: str) -> str:
-    """A text without the sentences that lack a fact; the first one stays in any case."""
-    first, *rest = re.split(r"(?<=\.) (?=[A-Z])", text)
-    return " ".join([first.replace(" (unknown)", ""), *(sentence for sentence in rest if "(unknown)" not in sentence)])
+def explanation(rule: Rule, case: Case) -> str:
+    """A rule's diagnosis without the sentences that lack a fact; its title where none is left."""
+    sentences = re.split(r"(?<=\.) (?=[A-Z{])", settle(rule.diagnosis, case))
+    whole = " ".join(fill(sentence, case) for sentence in sentences if can_fill(sentence, case))
+    whole = whole or f"{heading(rule.title, case)}."
+    return whole[0].upper() + whole[1:] if whole.startswith(("the ", "this ")) else whole
 
 
 def heading(template: str, case: Case) -> str:
@@ -90,7 +92,9 @@ def heading(template: str, case: Case) -> str:
         text = fill(match[0], case)
         return _GAP if text in ("(unknown)", "(none)") else text
 
-    text = re.sub(rf" ?\([^()]*{_GAP}[^()]*\)", "", TEMPLATE.sub(value, template))  # a remark that lacks a fact
+    text = re.sub(
+        rf" ?\([^()]*{_GAP}[^()]*\)", "", TEMPLATE.sub(value, settle(template, case))
+    )  # a remark that lacks a fact
     text = " ".join(re.sub(rf":? ?{_GAP}", "", text).split())
     return text[0].upper() + text[1:] if text.startswith(("the ", "this ")) else text
 
@@ -157,7 +161,7 @@ def _finding(rule: Rule, when: Condition, case: Case, truth: Truth, missing: tup
         certainty="confirmed" if truth else "possible",
         confidence=rule.confidence,
         component=rule.component,
-        diagnosis=fill(rule.diagnosis, case) if truth else _without_gaps(fill(rule.diagnosis, case)),
+        diagnosis=fill(rule.diagnosis, case) if truth else explanation(rule, case),
         subject=_subject(case),
         facts=tuple(UsedFact(p, f.value, f.note) for p, f in used.items() if not f.is_unknown),
         missing=missing if truth is None else (),

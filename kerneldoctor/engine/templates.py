@@ -1,4 +1,4 @@
-"""Texts of rules with facts in them, `{torch.cuda}`: what counts as a place to fill, and how it reads when filled.
+"""Texts of rules with facts in them, `{torch.cuda}`, and with clauses that need one, `[[ to {torch.cuda}]]`.
 
 The one place that knows the form, for those who fill texts, check them or show them unfilled.
 """
@@ -29,9 +29,22 @@ def never_filled(text: str) -> list[str]:
     return re.findall(_NEARLY, TEMPLATE.sub("", text))
 
 
+_OPTIONAL = re.compile(r"\[\[((?:[^\[\]]|\[(?!\[)|\](?!\]))*)\]\]")
+
+
+def unbracketed(text: str) -> str:
+    """A text with every clause in it that depends on a fact, `[[, here {system.libc_version}]]`."""
+    return _OPTIONAL.sub(r"\1", text)
+
+
+def settle(template: str, case: Case) -> str:
+    """A text without the clauses in double brackets that lack a fact, and the others without their brackets."""
+    return _OPTIONAL.sub(lambda clause: clause[1] if can_fill(clause[1], case) else "", template)
+
+
 def fill(template: str, case: Case) -> str:
     """A text with `{fact.path}` replaced; an unknown or absent fact reads "(unknown)" or "(none)"."""
-    return TEMPLATE.sub(lambda match: _say(match[1], case), template)
+    return TEMPLATE.sub(lambda match: _say(match[1], case), settle(template, case))
 
 
 def _say(path: str, case: Case) -> str:
@@ -46,7 +59,7 @@ def _say(path: str, case: Case) -> str:
 
 def can_fill(template: str, case: Case) -> bool:
     """Whether every fact that a text names is known, or has a name that stands for it."""
-    return all(_say(path, case) not in ("(none)", "(unknown)") for path in places(template))
+    return all(_say(path, case) not in ("(none)", "(unknown)") for path in places(_OPTIONAL.sub("", template)))
 
 
 def nameless(path: str, case: Case) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..engine.model import Condition, Leaf, Remedy, Rule
-from ..engine.templates import TEMPLATE
+from ..engine.templates import TEMPLATE, unbracketed
 from .text import printable, value_text
 
 _OPERATORS = {
@@ -64,7 +64,7 @@ def _remedy_json(remedy: Remedy) -> dict[str, Any]:
 
 def blanks(template: str) -> str:
     """A text whose facts are not filled in: "{packages.kernels.version}" reads "<kernels version>"."""
-    return TEMPLATE.sub(lambda match: f"<{' '.join(match[1].split('.')[-2:]).replace('_', ' ')}>", template)
+    return TEMPLATE.sub(lambda match: f"<{' '.join(match[1].split('.')[-2:]).replace('_', ' ')}>", unbracketed(template))
 
 
 def _page(rule: Rule, width: int) -> Iterator[str]:

@@ -16,6 +16,7 @@ from . import (
     torch,
     torch_install,
     torch_libraries,
+    torch_likely,
     triton,
 )
 
@@ -35,5 +36,6 @@ __all__ = [
     "torch",
     "torch_install",
     "torch_libraries",
+    "torch_likely",
     "triton",
 ]
