@@ -3,77 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from packaging.version import Version as Release
 
 from ..engine.model import Severity
-from ..hub.answer import Answer, best_version
-from ..hub.candidates import VersionCandidates
+from ..hub.answer import Answer
+from ..hub.reference import Kind, parse_reference
+from ..hub.surroundings import Hindrance
 from ..lock import Locked, differences
 from ..report.checks import Check, Status
+from ..report.loading import hindrance, hindrance_text
 from ..report.text import listing
 from ..report.trial import where
 from ..report.variants import headline
 from ..smoke.trial import Trial
-from .policy import Policy, WantedKernel
+from .found import Found, version_of
+from .policy import Policy
 
 _SHOWN = 4  # files of a build, or cases, that are named
 STOPPED = "stopped"  # the kind of checks that came to no end because the job did
 # What a check found, and what it found where it failed; both read on after the kernel's name.
 _RESOLVES = "has a build that would load here", "has no build that would load here"
+_TRUSTED = "comes from a publisher that may be loaded from", "comes from a publisher that kernels does not trust"
+_LOCKED = "can be had at the commit of the lock", "cannot be had at the commit of the lock"
 _PUBLISHER = "comes from an allowed publisher", "does not come from an allowed publisher"
 _UPGRADE = "means the same after an upgrade of transformers", "means something else after an upgrade of transformers"
 _VARIANT = "is the build of the lock", "is another build than that of the lock"
 _RUNS = "runs and is right", "does not run right"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Everything that was found out about one kernel of the policy on this machine."""
-
-    kernel: WantedKernel
-    now: Answer | None = None  # what its reference comes to
-    why: str = ""  # there is no answer
-    wrong: bool = False  # because there is no such kernel, which is no open question
-    package: str = ""  # the installed package that the name stands for, and no Hub kernel
-    pinned: Answer | None = None  # what the locked commit comes to, where the reference comes to another one
-    lock: str = ""  # path of the lock file, "" for none
-    entry: Locked | None = None  # for this environment
-    others: tuple[Locked, ...] = ()  # of this reference, for other environments
-    here: Mapping[str, str] = field(default_factory=dict)  # the fingerprint of this environment
-    digests: Mapping[str, str] | None = None  # of the files on disk; None: the build is not there
-    local: str = ""  # the folder that LOCAL_KERNELS puts in its place
-    offline: bool = False  # the job runs without the Hub
-    loads_offline: bool | None = None  # and the kernel loads nevertheless, asked for as the job does
-
-    @property
-    def locked(self) -> Locked | None:
-        """The entry that says which commit is meant: it is the same for every environment, as a rule."""
-        return self.entry or next(iter(self.others), None)
-
-    @property
-    def answer(self) -> Answer | None:
-        """The answer about the commit that is to be loaded."""
-        return self.pinned or self.now
-
-    @property
-    def version(self) -> VersionCandidates | None:
-        """The version that is to be loaded."""
-        return version_of(self.answer) if self.answer is not None else None
-
-    @property
-    def pin(self) -> str:
-        """owner/name@commit as far as it is known, else the reference."""
-        version = self.version
-        if self.answer is None or version is None or len(version.version.commit) != 40:
-            return self.kernel.reference
-        return f"{self.answer.candidates.listing.repo}@{version.version.commit}"
-
-
-def version_of(answer: Answer) -> VersionCandidates | None:
-    """The version that an answer is about: the one asked for, else the one to pin."""
-    return answer.version if answer.asked else best_version(answer.candidates)
 
 
 def kernel_checks(found: Found, policy: Policy) -> tuple[Check, ...]:
@@ -133,6 +90,7 @@ class _Checks:
             return
         yield self._resolves()
         if found.now is not None:
+            yield from self._trusted(found.now)
             if self._policy.allowed_publishers is not None:
                 yield self._publisher(found.now)
             if found.local:
@@ -159,16 +117,33 @@ class _Checks:
     def _resolves(self) -> Check:
         found, answer = self._found, self._found.answer
         if answer is None:
-            return self._check("resolves", "failed" if found.wrong else "undetermined", _RESOLVES, found.why)
+            status: Status = "failed" if found.wrong else "undetermined"
+            if found.lost:
+                return self._check("resolves", status, _LOCKED, found.lost, remedies=(self._renew,))
+            return self._check("resolves", status, _RESOLVES, found.why)
         version = found.version
         usable = version.usable if version is not None else answer.usable
-        status: Status = "passed" if usable else "undetermined" if usable is None else "failed"
+        status = "passed" if usable else "undetermined" if usable is None else "failed"
         notes = "" if usable else "".join(f"; {note}" for note in answer.notes)
         command = f"kerneldoctor variants {found.pin} --find-env"
         return self._check(
             "resolves", status, _RESOLVES, headline(answer) + notes,
             remedies=(("See what would fit", command),),
         )  # fmt: skip
+
+    def _trusted(self, answer: Answer) -> Iterator[Check]:
+        """Whether kernels would take it from its publisher; nothing where it does so unasked, or asks nobody."""
+        found, version = self._found, self._found.version
+        if version is None or found.local or hindrance(answer, version) is not Hindrance.NOT_TRUSTED:
+            return
+        repo = answer.candidates.listing.repo
+        told = "kernels is told to trust it, by name" if found.kernel.trust else ""
+        detail = told or f"{repo} {hindrance_text(answer, version)}"
+        steps = (
+            ("If you trust it, name it: here, and in the code that loads it", f"--trust-remote-code {repo}"),
+            ("In the policy", f'kernels = [{{reference = "{self._reference}", trust-remote-code = true}}]'),
+        )
+        yield self._check("trusted", "passed" if told else "failed", _TRUSTED, detail, remedies=steps)
 
     def _publisher(self, answer: Answer) -> Check:
         publisher = answer.candidates.listing.repo.split("/")[0]
@@ -197,16 +172,20 @@ class _Checks:
         yield self._check("upgrade", "passed" if same else "failed", _UPGRADE, detail, "info")
 
     def _not_pinned(self) -> Check:
-        pin = self._found.pin
-        detail = "it is a branch, which can mean something else tomorrow, and there is no lock"
-        return self._check(
-            "pinned", "failed", ("is pinned", "is not pinned"), detail, "info", (("Pin the commit", pin),)
-        )
+        pin, named = self._found.pin, parse_reference(self._reference).kind is Kind.FLASH_ATTENTION
+        what = "it means what the installed transformers makes of it" if named else "it is a branch"
+        detail = f"{what}, which can be something else tomorrow, and there is no lock"
+        step = ("Pin the commit", pin) if pin != self._reference else self._renew
+        return self._check("pinned", "failed", ("is pinned", "is not pinned"), detail, "info", (step,))
+
+    @property
+    def _renew(self) -> tuple[str, str]:
+        return "Measure it here and write it down", f"kerneldoctor recommend {self._reference} --write"
 
     def _in_lock(self) -> Check:
         found = self._found
         title = f"is in {found.lock}", f"is not in {found.lock}"
-        renew = (("Measure it here and write it down", f"kerneldoctor recommend {self._reference} --write"),)
+        renew = (self._renew,)
         if found.entry is not None:
             verdict = found.entry.verdict
             detail = f"{found.entry.variant} of {found.entry.date}: {verdict.text}"
@@ -227,6 +206,8 @@ class _Checks:
         if locked is None or found.now is None:
             return
         yield self._drift(locked, found.now)
+        if found.lost:
+            return
         version = found.version
         chosen = version.preferred if version is not None else None
         if found.entry is not None:
@@ -244,7 +225,7 @@ class _Checks:
         commit = version.version.commit if version is not None else ""
         name = now.asked or (version.version.name if version is not None else "")
         steps = (
-            ("Load the commit that was measured", locked.pin),
+            *(() if self._found.lost else (("Load the commit that was measured", locked.pin),)),
             ("Or measure the new one", f"kerneldoctor recommend {self._reference} --write"),
         )
         if repo != locked.repo:

@@ -5,7 +5,7 @@ One rank of a machine asks the Hub and fetches; the others run what lies in the 
 
 from __future__ import annotations
 
-import time
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,18 +14,17 @@ from ..errors import KerneldoctorError, UndeterminedError, UsageError
 from ..lock import Locked, find_locked, fingerprint
 from ..report.checks import Check, Status
 from .device import Machine
-from .kernels import STOPPED, Found, kernel_checks, smoke_check, stopped_check, unrun_check, version_of
+from .found import Found, version_of
+from .kernels import STOPPED, kernel_checks
 from .machine import GROUP
 from .policy import Around, Policy, WantedKernel
+from .running import Brought, cases_of, smoke
 
 if TYPE_CHECKING:
-    from ..api_try import Cases
     from ..hub.answer import Answer
     from .looking import Looking
 
 _CUT_SHORT = "kernels-stopped"
-_LEAST = 5.0  # seconds: with less than that a kernel is not even begun
-Brought = Mapping[str, Any]  # what the rank that fetches says of one kernel
 
 
 class Kernels:
@@ -75,16 +74,16 @@ class Kernels:
             if not smokes:
                 yield from checks
                 continue
-            smoke = self._smoke(one.kernel, brought[one.kernel.reference], len(found) - number)
-            yield from (_measured(check, smoke) for check in checks)
-            yield smoke
+            ran = self._smoke(one.kernel, brought[one.kernel.reference], len(found) - number)
+            yield from (_measured(check, ran) for check in checks)
+            yield ran
 
     def _read_workload(self) -> dict[str, Any]:
         from ..api_try import asked_workload
 
         if self._policy.run == "variants" and self._around.env is not None and self._policy.workload.model:
             return {}
-        return asked_workload(self._cases(), self._python)
+        return asked_workload(cases_of(self._policy, {}), self._policy.python or sys.executable)
 
     def _find(self, kernel: WantedKernel) -> Found:
         """What the reference comes to here, and what the lock says of it."""
@@ -118,7 +117,7 @@ class Kernels:
             try:
                 found = replace(found, pinned=self._ask(locked.pin, found.offline))
             except KerneldoctorError as error:
-                found = replace(found, why=found.why or str(error))
+                found = replace(found, lost=str(error), wrong=found.wrong or isinstance(error, UsageError))
         repo = found.answer.candidates.listing.repo if found.answer is not None else ""
         self.builds[found.kernel.reference] = _build_text(found)
         loads = self._loads_offline(found) if found.offline else None
@@ -187,7 +186,7 @@ class Kernels:
         if found.local:
             return {"local": found.local}
         if answer is None or version is None or version.preferred is None:
-            return {"why": found.why or "there is no build that would load"}
+            return {"why": found.lost or found.why or "there is no build that would load"}
         self._looking.step(f"fetching {found.pin}")
         try:
             patience = Patience(max(1.0, min(600.0, self._looking.left)))
@@ -226,57 +225,8 @@ class Kernels:
             one = {"local": one["local"]} if "local" in one else one
             yield self._smoke(kernel, one, len(self._policy.kernels) - number)
 
-    # --- running ------------------------------------------------------------------------------------------------------
-
     def _smoke(self, kernel: WantedKernel, what: Brought, rest: int) -> Check:
-        """One kernel on this rank's device; `rest` kernels share the time that is left."""
-        from ..api_try import Bounds, Listener, try_kernel
-        from ..hub.reference import parse_reference
-
-        if "why" in what:
-            return unrun_check(kernel.reference, f"it was not run: {what['why']}")
-        if self._machine.usable:
-            return unrun_check(kernel.reference, self._machine.usable)
-        if over := self._looking.over():
-            return stopped_check(kernel.reference, over)
-        left = self._looking.left
-        if left < _LEAST:
-            return unrun_check(kernel.reference, f"not reached within the time limit of {self._policy.timeout:g} s")
-        self._looking.step(f"running {kernel.reference}")
-        began, total = time.monotonic(), left / rest
-        bounds = Bounds(min(120.0, total), min(300.0, total), total, min(20.0, total), min(600.0, total))
-        named = str(parse_reference(kernel.reference).repo or "")
-        repo = what["reference"].partition("@")[0] if "reference" in what else named
-        try:
-            trial = try_kernel(
-                what.get("reference"), local=None if "reference" in what else what["local"], python=self._policy.python,
-                device=self._machine.device, cases=self._cases(), trust_remote_code=(repo,) if kernel.trust else (),
-                bounds=bounds, rules=self._policy.rules, environment=self._machine.environment,
-                listener=Listener(progress=lambda seen: self._looking.go_on()),
-            )  # fmt: skip
-        except UndeterminedError as error:
-            over = self._looking.over()
-            return stopped_check(kernel.reference, over) if over else unrun_check(kernel.reference, str(error))
-        except UsageError as error:
-            return unrun_check(kernel.reference, str(error), "failed")
-        if trial.exit_code == 3 and (over := self._looking.over()):
-            return stopped_check(kernel.reference, over)
-        return smoke_check(kernel.reference, trial, time.monotonic() - began)
-
-    def _cases(self) -> Cases:
-        from ..api_try import Cases
-
-        wanted = self._policy.workload
-        backward = wanted.training is not False
-        if self._workload:
-            return Cases(backward=backward, workload=self._workload)
-        return Cases(backward=backward, model=wanted.model, workload=wanted.shape)
-
-    @property
-    def _python(self) -> str:
-        import sys
-
-        return self._policy.python or sys.executable
+        return smoke(kernel, what, rest, self._workload, self._looking, self._policy, self._machine)
 
 
 def _stopped(status: Status, why: str, kind: str = _CUT_SHORT) -> Check:

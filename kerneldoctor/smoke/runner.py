@@ -119,6 +119,7 @@ class Room:
         self._problem: LoadProblem | None = None
         self._refused: Refused | None = None  # by the child at hand
         self._failed_loads = 0  # in a row
+        self._cut: Ending | None = None  # the child that was at work when the time was up
 
     def run(self) -> Run:
         """Children until every case is judged, nothing can be done, or the time is up."""
@@ -223,7 +224,7 @@ class Room:
         if Planned not in ending.said:
             self._not_loaded(self._refused or ending)
         elif ending.how is How.TOTAL:
-            return
+            self._cut = ending
         elif ending.stage is not None and ending.stage.case is not None and not ending.judged:
             self._blame(ending.stage.case, ending)
         else:
@@ -255,7 +256,11 @@ class Room:
 
     def _skip_rest(self) -> None:
         for case in self._rest():
-            detail = f"not reached within the total time limit of {self._limits.total:g} s"
+            limit = f"the total time limit of {self._limits.total:g} s"
+            detail = f"not reached within {limit}"
+            if self._cut is not None and self._cut.stage is not None and self._cut.stage.case == case.id:
+                had = f"{self._cut.seconds:.0f} s, in {self._cut.stage.name},"
+                detail = f"{case.id} had been running for {had} when {limit} was over"
             self._reports[case.id] = CaseReport(case, "skipped", detail)
 
     # --- what the watch asks ---------------------------------------------------------------------------------------

@@ -146,6 +146,40 @@ def test_without_a_lock_the_pin_is_offered(job: Job) -> None:
     assert pinned["remedies"][0]["command"] == f"{REPO}@{job.commit}"
 
 
+def test_a_name_of_transformers_without_a_commit_offers_to_measure_and_no_pin(job: Job) -> None:
+    publish(job.place.hub, "kernels-community/flash-attn2", OLD, "v1")
+    job.machine(machine("2.13.0+cpu", NO_GPU, transformers="5.22.2"))  # which asks for v4
+    job.policy('kernels = ["flash_attention_2"]\nrun = "variants"\n')
+    code, out, _ = job.run("--format", "json")
+    (pinned,) = (check for check in json.loads(out)["checks"] if check["id"] == "kernel:flash_attention_2/pinned")
+    assert [remedy["command"] for remedy in pinned["remedies"]] == ["kerneldoctor recommend flash_attention_2 --write"]
+    assert "what the installed transformers makes of it" in pinned["detail"]
+    assert code == 1
+
+
+def test_a_locked_commit_that_is_not_on_the_hub_fails_and_no_other_takes_its_place(job: Job) -> None:
+    there = job.commit
+    job.commit = "f" * 40
+    job.lock()
+    found = job.checks(code=1)
+    assert "f" * 40 in found["resolves"]["detail"]
+    assert "cannot be had at the commit of the lock" in found["resolves"]["title"]
+    assert there in found["drift"]["detail"]
+    commands = [remedy["command"] for check in found.values() for remedy in check["remedies"]]
+    assert not [command for command in commands if "f" * 40 in command]
+    assert not {"variant", "digests"} & found.keys()
+
+
+def test_a_publisher_that_is_not_trusted_fails_unless_it_is_named(job: Job) -> None:
+    publish(job.place.hub, "stranger/attention", OLD, "v1", trusted=False)
+    job.policy('run = "variants"\n')
+    found = job.checks("stranger/attention@v1", code=1)["trusted"]
+    assert "without trust_remote_code" in found["detail"]
+    assert found["remedies"][0]["command"] == "--trust-remote-code stranger/attention"
+    job.policy(f'run = "variants"\n{found["remedies"][1]["command"]}\n')
+    assert job.checks(code=0)["trusted"]["status"] == "passed"
+
+
 def test_no_build_fails_with_the_way_on(job: Job) -> None:
     publish(job.place.hub, REPO, repository(attention(), variant="torch29-cxx11-cpu-x86_64-linux"), "v1")
     resolves = job.checks(code=1)["resolves"]
