@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .hub.candidates import Candidates
     from .hub.find_env import Option
     from .hub.index import Contents
+    from .hub.live import RevisionMissingError
     from .hub.whatif import Changes
     from .report.model import Report
     from .report.redact import Identity
@@ -324,10 +325,12 @@ def _listing(repo: str, asked: str, environment: Environment, tables: Tables, as
     return find_listing(question, environment, prefer, repo_type, notes)
 
 
-def _no_such_version(listing: Listing, asked: str) -> UsageError:
+def _no_such_version(listing: Listing, asked: str) -> RevisionMissingError:
+    from .hub.live import RevisionMissingError
+
     names = [version.name for version in listing.versions if version.number is not None]
     there = f": it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
-    return UsageError(f"{listing.repo} has no revision {asked!r} on the Hub{there}")
+    return RevisionMissingError(f"{listing.repo} has no revision {asked!r} on the Hub{there}")
 
 
 def repo_type_of(environment: Environment, tables: Tables) -> str:

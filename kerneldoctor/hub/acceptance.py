@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 from ..environment import Fact, absent, known, unknown
@@ -48,6 +49,7 @@ class Reason:
     code: ReasonCode
     wanted: str
     found: str
+    without_torch: bool = False  # no torch is installed: what was found is what kernels makes of the machine then
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,11 @@ Problem = Reason | Missing
 
 def problems(variant: Variant, system: SystemDescription, rules: Rules) -> Iterator[Problem]:
     """What stands against taking the build, in the order in which the release would meet it. Empty: accepted."""
+    for problem in _problems(variant, system, rules):
+        yield replace(problem, without_torch=system.torch.is_absent) if isinstance(problem, Reason) else problem
+
+
+def _problems(variant: Variant, system: SystemDescription, rules: Rules) -> Iterator[Problem]:
     unread = _unread(variant, rules)
     if unread is not None:
         yield unread

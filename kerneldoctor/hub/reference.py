@@ -10,6 +10,7 @@ offline. Texts that are plainly a way of pasting a name (a call, an option, a pa
 
 from __future__ import annotations
 
+import difflib
 import enum
 import re
 from dataclasses import field
@@ -32,6 +33,7 @@ _VERSION = re.compile(r"v(\d{1,9})", re.ASCII)
 _FLASH = re.compile(r"flash_attention_(\d+)", re.ASCII)
 _ALMOST_FLASH = re.compile(r"(?:flash[-_ ]?att(?:n|ention)|fa)[-_ ]?(\d)?", re.ASCII | re.IGNORECASE)
 _ALMOST_REVISION = re.compile(r"(.+?)(?:==?|#)(v?\d{1,9})", re.ASCII)
+_ALIKE, _SLIP = 0.9, 2  # of a misspelt name: how alike, and by how many letters longer or shorter
 _PATH = re.compile(r"\.{0,2}/|\.{1,2}\\|~|[A-Za-z]:[\\/]")
 
 
@@ -113,7 +115,25 @@ def _flash_attention(name: str, paged: bool, notes: tuple[str, ...]) -> Referenc
         raise _wrong(name, _meant_flash(base, almost[1]))
     if base in BUILTINS:
         raise _wrong(name, f"{base} takes neither @ nor :")
+    if meant := _nearest(base):
+        raise _wrong(name, f"did you mean {meant}?")
     raise _wrong(name, "a kernel is owner/name, as in kernels-community/flash-attn2")
+
+
+def is_misspelt(name: str) -> bool:
+    """Whether a name without a slash is a slip in one that transformers knows, rather than one of somebody's own."""
+    return bool(_FLASH.fullmatch(name) or _ALMOST_FLASH.fullmatch(name) or _nearest(name))
+
+
+def _nearest(name: str) -> str:
+    """The name of transformers that differs by a letter or two, by their order, or by capitals; else ""."""
+    known = (*sorted(BUILTINS), *(f"flash_attention_{n}" for n in FLASH_GENERATIONS))
+    plain = name.lower()
+    for other in known:
+        if plain == other or (len(plain) == len(other) and sorted(plain) == sorted(other)):
+            return other
+    near = difflib.get_close_matches(plain, known, 1, _ALIKE)
+    return near[0] if near and abs(len(near[0]) - len(plain)) <= _SLIP else ""
 
 
 def _meant_flash(name: str, number: str | None) -> str:

@@ -15,7 +15,7 @@ from ..hub.surroundings import Hindrance
 from ..values import dataclass
 from .naming import mend_text, obstacle_text
 from .text import listing
-from .variants import asked_name, headline, loadable, pin_lines, short
+from .variants import also_unused_gpu, asked_name, headline, loadable, pin_lines, short
 
 _HINDRANCES: Mapping[Hindrance, str] = {
     Hindrance.OFFLINE: "would not load: offline mode is on, and it is not in the cache; online it would take {build}",
@@ -83,7 +83,7 @@ def _line(answer: Answer) -> str:
     repo, usable = answer.candidates.listing.repo, [v for v in answer.candidates.versions if v.usable]
     loading = [v for v in usable if answer.loads(v)]
     if loading or not usable:
-        return f"{repo}: {loadable(loading)}" if loading else headline(answer)
+        return f"{repo}: {loadable(loading)}{also_unused_gpu(answer)}" if loading else headline(answer)
     names = listing([short(version.version.name) for version in usable])
     return f"{repo}: {names} {hindrance_text(answer, usable[0])}"
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ..environment import Environment
 from ..hub.acceptance import Missing, Reason, ReasonCode
 from ..hub.beyond import Verdict, VerdictCode
 from ..hub.candidates import Candidate
 from ..hub.issues import KnownIssue
 from .text import listing
 
+_NO_TORCH = "no torch is installed"
 _REASONS: Mapping[ReasonCode, str] = {
     ReasonCode.NAME_NOT_READ: "read by kernels {wanted} and newer, not by {found}",
     ReasonCode.NAME_NOT_CANONICAL: "kernels asks for {wanted}",
@@ -57,7 +59,28 @@ _PAGES: Mapping[VerdictCode, frozenset[str]] = {
 def reason_text(reason: Reason) -> str:
     """Why the resolver refuses a build."""
     text = _REASONS[reason.code].format(wanted=reason.wanted, found=reason.found or "none")
+    if reason.without_torch:  # a torch that is not there is built for nothing
+        found = f"torch is built for {reason.found}"
+        text = text.replace(found, without_torch_text(reason.found)).replace(
+            f"newer than torch's {reason.found}", f"newer than {reason.found}, which is libcudart's: {_NO_TORCH}"
+        )
     return text.replace("here is none", "none is installed")
+
+
+def without_torch_text(backend: str) -> str:
+    """What kernels makes of a machine on which torch is not installed: it goes by the libcudart that it finds."""
+    return f"{_NO_TORCH}, and without one kernels takes this machine for {backend or 'none that is known'}"
+
+
+def unused_gpu_text(environment: Environment) -> str:
+    """That the installed torch leaves the GPU of a machine alone, so that what would load runs on the CPU, or ""."""
+    torch, gpus = environment.torch, environment.gpus.value or ()
+    visible = [gpu for gpu in gpus if gpu.visible.value is not False]
+    if torch.backend.value != "cpu" or environment.system.os.value == "darwin" or not visible:
+        return ""
+    page = " [KD4007]" if visible[0].vendor.value == "nvidia" else ""
+    name = visible[0].name.value or "GPU"
+    return f"on the CPU: torch {torch.version.value} is a CPU build and cannot use the {name}{page}"
 
 
 def verdict_text(verdict: Verdict) -> str:

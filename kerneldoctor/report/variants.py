@@ -16,7 +16,7 @@ from ..hub.candidates import Candidate, VersionCandidates
 from .folding import merged
 from .naming import to_json as meaning_json
 from .platforms import platform_of
-from .reasons import issue_text, missing_text, reason_text, verdict_text, why
+from .reasons import issue_text, missing_text, reason_text, unused_gpu_text, verdict_text, why, without_torch_text
 from .text import listing
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def headline(answer: Answer) -> str:
         return f"{asked_name(answer)} {version_sentence(answer.version, answer.environment)}"
     usable = [v for v in answer.candidates.versions if v.usable]
     if usable:
-        return f"{repo}: {loadable(usable)}"
+        return f"{repo}: {loadable(usable)}{also_unused_gpu(answer)}"
     if not answer.candidates.versions:
         return f"{repo} has no versions"
     return f"{repo}: no version {'is known to be usable' if answer.usable is None else 'is usable'} here"
@@ -103,6 +103,12 @@ def loadable(versions: list[VersionCandidates]) -> str:
     )
 
 
+def also_unused_gpu(answer: Answer) -> str:
+    """What is to be added to the versions that would load where the GPU would be left alone."""
+    text = unused_gpu_text(answer.environment)
+    return f"; {text}" if text else ""
+
+
 def version_sentence(version: VersionCandidates, environment: Environment) -> str:
     """What comes of one version here; reads on after its name."""
     chosen = version.preferred
@@ -113,7 +119,9 @@ def version_sentence(version: VersionCandidates, environment: Environment) -> st
         return f"would take {name}, which is of no use here: {text}"
     if version.usable is None:
         return f"would take {name}; {text}"
-    return f"would load {name} (untested)" + (f", but: {text}" if text else "")
+    unused = unused_gpu_text(environment)
+    loads = f"would load {name} (untested)" + (f", {unused}" if unused else "")
+    return loads + (f"{';' if unused else ','} but: {text}" if text else "")
 
 
 def pin_lines(pin: Pin, repo: str) -> tuple[str, ...]:
@@ -201,7 +209,10 @@ def nearest_miss(version: VersionCandidates, environment: Environment) -> str:
     if platform.has_none_for(refused):
         return f"none of its builds is for {platform.tag}"
     near = [c.variant.backend for c in refused if c.variant is not None and not platform.has_none_for((c,))]
-    return f"its builds are for {listing(sorted(set(near)))}; here is {platform.backend or 'an unknown backend'}"
+    found = f"here is {platform.backend or 'an unknown backend'}"
+    if any(c.reason is not None and c.reason.without_torch for c in refused):
+        found = without_torch_text(platform.backend)
+    return f"its builds are for {listing(sorted(set(near)))}; {found}"
 
 
 def _common_reason(reasons: list[Reason]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from kerneldoctor.environment import Environment
+from kerneldoctor.environment import Environment, Toolkit, absent
 from kerneldoctor.hub.acceptance import Reason, ReasonCode
 from kerneldoctor.hub.answer import Answer, Pin, best_version, find_pin
 from kerneldoctor.hub.beyond import Verdict, VerdictCode
@@ -19,7 +20,7 @@ from kerneldoctor.report.layout import Page
 from kerneldoctor.report.reasons import reason_text, verdict_text
 from kerneldoctor.report.variants import headline, pin_lines
 from kerneldoctor.report.variants_page import render
-from tests.hub.machines import FLASH, STABLE, TABLES, machine
+from tests.hub.machines import FLASH, STABLE, TABLES, live, machine, seen
 
 V3 = Version("v3", "3" * 40, tuple(Build(STABLE.format(cuda)) for cuda in (126, 128, 130)), "observed", "2026-09", True)
 V2 = Version(
@@ -78,6 +79,29 @@ def test_a_hostile_name_cannot_move_the_cursor() -> None:
 @pytest.mark.parametrize("code", list(ReasonCode))
 def test_every_reason_has_words(code: ReasonCode) -> None:
     assert reason_text(Reason(code, "WANTED", "FOUND"))
+
+
+def test_without_torch_no_sentence_speaks_of_what_torch_is_built_for() -> None:
+    bare = replace(machine("", absent("test")), toolkit=Toolkit(cudart=seen("/usr/lib/libcudart.so.13.0.1")))
+    listing = live("torch-cpu", "torch-stable-abi210-cpu-x86_64-linux")
+    page = " ".join(render(answer(f"{FLASH}@v3", bare, listing), Page(), show_all=True).split())
+    assert "its builds are for cpu; no torch is installed, and without one kernels takes this machine for cuda" in page
+    assert "here is cuda" not in page
+    assert "torch is built for" not in page
+    for code in (ReasonCode.BACKEND, ReasonCode.CUDA_MAJOR, ReasonCode.CUDA_NOT_EXACT, ReasonCode.CUDA_TOO_NEW):
+        text = reason_text(Reason(code, "12.8", "13.0", without_torch=True))
+        assert ("no torch is installed" in text) == (code is not ReasonCode.CUDA_NOT_EXACT)
+        assert "torch is built" not in text
+        assert "torch's" not in text
+
+
+@pytest.mark.parametrize("asked", [FLASH, f"{FLASH}@v3"])
+def test_a_cpu_build_of_torch_beside_a_gpu_is_said_in_the_answer(asked: str) -> None:
+    listing = live("torch-stable-abi210-cpu-x86_64-linux")
+    found = render(answer(asked, machine("2.13.0+cpu"), listing), Page())
+    text = "on the CPU: torch 2.13.0+cpu is a CPU build and cannot use the GPU 9.0 [KD4007]"
+    assert text in " ".join(found.partition("  here ")[0].split())
+    assert "cannot use" not in render(answer(asked, machine("2.13.0+cpu", absent("test")), listing), Page())
 
 
 @pytest.mark.parametrize("code", list(VerdictCode))
