@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--require-commit", is_flag=True, help="A branch, a version or a bare name counts as a finding.")
 @click.option("--offline", is_flag=True, help="Ask nobody: the bundled index and the local cache only.")
 @click.option("--lenient", is_flag=True, help="What cannot be told does not count: exit code 0 instead of 3.")
@@ -35,16 +35,20 @@ def pins(
 ) -> int:  # fmt: skip
     """Find the kernels that a code base asks for, and say which of them have no build or a known fault.
 
-    PATH is a file or a folder. Read are attn_implementation and get_kernel and the like in Python and notebooks,
-    settings in YAML, JSON and TOML, options in shell commands, kernels.lock, pyproject.toml and kerneldoctor.lock.
+    PATH is a file or a folder; without it, this folder. Read are attn_implementation and get_kernel and the like in
+    Python and notebooks, settings in YAML, JSON and TOML, options in shell commands, kernels.lock, pyproject.toml and
+    kerneldoctor.lock.
     Files that git ignores, vendored folders and links are passed over. Nothing is run or imported.
 
     \b
     Exit code 0: nothing to mend.
-    1: a pin has no build for the machine asked about, is known to fail there, is no
-       reference at all, or is no commit where --require-commit asks for one.
+    1: a pin has no build for the machine asked about, or a build that is known to
+       fail there; it is not on the Hub, or kernels or transformers would refuse the
+       call (no version, a publisher that is not trusted); it is no reference at all,
+       a lock that cannot be read, or no commit where --require-commit asks for one.
     2: wrong use.
-    3: of a pin it cannot be told (a fact is missing, the Hub did not answer).
+    3: of a pin it cannot be told (a fact is missing, the Hub did not answer), or a
+       file that names a kernel could not be read.
     """
     from . import api_hub, api_pins
     from .report.layout import Page
@@ -53,7 +57,7 @@ def pins(
 
     environment, identity, address = api_hub.look_from_shell(options["env"], options["python"])
     report = api_pins.find_pins(
-        paths, environment=environment, changes=changes_of(options), rules=folders,
+        paths or (".",), environment=environment, changes=changes_of(options), rules=folders,
         asking=api_hub.Asking("index" if offline else "auto", timeout, progress),
         workload=api_hub.workload_of(
             options["training"], options["heads"], options["kv_heads"], options["head_dim"], options["dtype"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from .lines import flag_pins, line_pins
@@ -59,7 +60,7 @@ def notebook_pins(file: str, text: str) -> Iterator[Pin]:
             at = [places.next(line) for line in lines]
             for pin in _cell(file, "".join(lines)):
                 line = at[min(pin.line, len(at)) - 1]
-                yield Pin(pin.file, line, f"{pin.place}, cell {number}", pin.text, pin.kind, pin.reference, pin.why)
+                yield replace(pin, line=line, place=f"{pin.place}, cell {number}")
 
 
 def _cell(file: str, source: str) -> list[Pin]:

@@ -7,6 +7,7 @@ up to 0.16 (`repo_id`, `sha`); the table is `[tool.kernels.dependencies]` of pyp
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -19,6 +20,12 @@ from .model import Pin, Spot, kernel_pin, not_read, shorten
 
 class LockFileError(ValueError):
     """A file of that name whose content is of another form."""
+
+
+def broken_lock(file: str, text: str, why: str) -> Pin:
+    """What stands for all pins of a lock that is none: what loads by it would fail."""
+    lines = text.splitlines()
+    return Pin(file, 1, os.path.basename(file), shorten(lines[0][:2000]) if lines else "", "broken", why=why)
 
 
 def kernels_lock_pins(file: str, text: str) -> Iterator[Pin]:
@@ -65,7 +72,8 @@ def pyproject_pins(file: str, text: str) -> Iterator[Pin]:
         if isinstance(version, int) and not isinstance(version, bool):
             yield kernel_pin(spot, repo, f"v{version}")
         else:
-            yield not_read(spot, f"{str(version)[:40]!r} is no number: kernels since 0.14 takes numbers only")
+            text = f"{str(version)[:40]!r} is no number: kernels since 0.14 takes numbers only"
+            yield replace(not_read(spot, text), call="text", reader="kernels", value=str(version)[:40])
     yield from line_pins(file, text)
 
 

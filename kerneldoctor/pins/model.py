@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal
 
 from ..errors import UsageError
-from ..hub.reference import Kind, Reference, parse_reference
+from ..hub.reference import Kind, Reference, is_misspelt, parse_reference
 from ..values import dataclass
 
-PinKind = Literal["commit", "version", "branch", "unpinned", "locked", "name", "builtin", "other", "not_read", "wrong"]
+PinKind = Literal[
+    "commit", "version", "branch", "unpinned", "locked", "name", "builtin", "registered", "other", "not_read", "wrong",
+    "broken",
+]  # fmt: skip
+# Who reads it: transformers chooses a version where none is named, and get_kernel none.
+Reader = Literal["transformers", "kernels"]
+# Of trust_remote_code or allow_all_kernels in the call itself; "unknown" where the call is elsewhere, or computes it.
+Trust = Literal["given", "withheld", "unknown"]
+# What a release of kernels may refuse in a call: its revision without a name, both revision and version, a version
+# that is text.
+Call = Literal["", "positional", "both", "text"]
 TEXT = 160  # characters of a source line that are kept
 _NOTHING = frozenset({"", "none", "null", "~", "auto", "true", "false"})
 
@@ -27,6 +37,10 @@ class Pin:
     kind: PinKind
     reference: str = ""  # as kerneldoctor reads it, "kernels-community/flash-attn2@v3"; "" where it was not read
     why: str = ""  # what is to be said of one that is not read, wrong, or of a commit's version
+    value: str = ""  # as it was typed, where it is no reference
+    reader: Reader = "transformers"
+    trust: Trust = "unknown"
+    call: Call = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +79,18 @@ def attention_pin(spot: Spot, value: str) -> Pin | None:
     try:
         return _pin(spot, parse_reference(text))
     except UsageError as error:
-        # Without a slash it may be a function that the code base registers itself.
-        return Pin(spot.file, spot.line, spot.place, spot.text, "wrong" if "/" in text else "other", why=str(error))
+        wrong = "/" in text or is_misspelt(text)
+        why = str(error) if wrong else "no name that transformers knows, nor one that the code here registers"
+        return Pin(spot.file, spot.line, spot.place, spot.text, "wrong" if wrong else "other", why=why, value=text)
 
 
 def kernel_pin(spot: Spot, repo: str, revision: str = "") -> Pin:
     """The pin of a repository and a revision that stand apart, as in get_kernel."""
     text = f"{repo}@{revision}" if revision else repo
     try:
-        return _pin(spot, parse_reference(text))
+        return replace(_pin(spot, parse_reference(text)), reader="kernels")
     except UsageError as error:
-        return Pin(spot.file, spot.line, spot.place, spot.text, "wrong", why=str(error))
+        return Pin(spot.file, spot.line, spot.place, spot.text, "wrong", why=str(error), value=text, reader="kernels")
 
 
 def not_read(spot: Spot, why: str) -> Pin:

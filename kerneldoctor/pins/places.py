@@ -26,7 +26,7 @@ _OTHERS = frozenset(
 _READ = re.compile(
     r".*\.(?:py|pyi|ipynb|ya?ml|json|jsonc|toml|cfg|ini|conf|env|sh|bash|zsh|sbatch|slurm|mk|dockerfile)"
     r"|(?:Dockerfile|Containerfile|Makefile)(?:\..*)?|kernels\.lock|kerneldoctor\.lock|\.env",
-    re.IGNORECASE,
+    re.IGNORECASE | re.DOTALL,  # a name may hold a line break
 )
 # `git ls-files` needs no program that a repository's own settings could name, but git asks a file watcher if told to.
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false")

@@ -11,8 +11,9 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from .lines import FLAG, flag_pins
-from .model import Pin, Spot, attention_pin, kernel_pin, not_read, shorten
+from .model import Pin, Spot, Trust, attention_pin, kernel_pin, not_read, shorten
 
+OLD_KEY = "use_flash_attention_2"  # a switch of transformers before 4.53, for attn_implementation="flash_attention_2"
 KEYS = frozenset({"attn_implementation", "_attn_implementation", "_attn_implementation_internal"})
 KERNEL_CALLS = frozenset(
     {
@@ -23,6 +24,8 @@ KERNEL_CALLS = frozenset(
 _LOCKED = frozenset({"get_locked_kernel", "load_kernel", "LockedLayerRepository", "LockedFuncRepository"})
 _SHELL_CALLS = frozenset({"run", "call", "check_call", "check_output", "Popen", "system"})
 _REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+# Where a name is followed at once, so that what is allowed stands beside it.
+_LOADING_CALLS = frozenset({"from_pretrained", "from_config", "set_attn_implementation"})
 _FLAGS = frozenset({"--attn_implementation", "--attn-implementation"})
 _COMPUTED = "the value is computed"
 
@@ -56,6 +59,8 @@ class _Reader:
                     for key, value in zip(node.keys, node.values, strict=True):
                         if isinstance(key, ast.Constant) and key.value in KEYS:
                             yield from self._attention(value)
+                        elif isinstance(key, ast.Constant) and key.value == OLD_KEY:
+                            yield from self._old_switch(value)
                 case ast.Assign(targets=targets, value=value) if any(map(_is_key, targets)):
                     yield from self._attention(value)
                 case ast.AnnAssign(target=target, value=ast.expr() as value) if _is_key(target):
@@ -74,11 +79,14 @@ class _Reader:
     def _call(self, call: ast.Call) -> Iterator[Pin]:
         name = _called(call.func)
         name = self._aliases.get(name, name)
+        trust = _trust(call, "allow_all_kernels") if name in _LOADING_CALLS and not _is_config(call.func) else "unknown"
         for keyword in call.keywords:
             if keyword.arg in KEYS:
-                yield from self._attention(keyword.value)
+                yield from self._attention(keyword.value, trust)
+            elif keyword.arg == OLD_KEY:
+                yield from self._old_switch(keyword.value)
         if name == "set_attn_implementation" and call.args:
-            yield from self._attention(call.args[0])
+            yield from self._attention(call.args[0], trust)
         elif name == "add_argument" and any(isinstance(a, ast.Constant) and a.value in _FLAGS for a in call.args):
             for keyword in call.keywords:
                 if keyword.arg == "default":
@@ -91,7 +99,17 @@ class _Reader:
         elif name == "KernelConfig":
             yield from self._mapping(call)
 
-    def _attention(self, node: ast.expr) -> Iterator[Pin]:
+    def _old_switch(self, node: ast.expr) -> Iterator[Pin]:
+        spot = self._spot(node, OLD_KEY)
+        pin = None
+        if not isinstance(node, ast.Constant):
+            pin = not_read(spot, _COMPUTED)
+        elif node.value is True:
+            pin = attention_pin(spot, "flash_attention_2")
+        if pin is not None:
+            yield pin
+
+    def _attention(self, node: ast.expr, trust: Trust = "unknown") -> Iterator[Pin]:
         """The pins of a value; one for each branch of a choice, one for each part of a model."""
         spot = self._spot(node, "attn_implementation")
         match node:
@@ -107,10 +125,10 @@ class _Reader:
                 text = self._string(node)
                 pin = attention_pin(spot, text) if text is not None else not_read(spot, _COMPUTED)
                 if pin is not None:
-                    yield pin
+                    yield replace(pin, trust=trust)
                 return
         for choice in choices:
-            yield from self._attention(choice)
+            yield from self._attention(choice, trust)
 
     def _kernel(self, name: str, call: ast.Call) -> Iterator[Pin]:
         given = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -126,20 +144,27 @@ class _Reader:
         if name in _LOCKED:
             yield replace(kernel_pin(spot, repo), kind="locked", why="kernels.lock says the commit")
             return
-        revision = given.get("revision") or (call.args[1] if len(call.args) > 1 else None)
-        yield self._revised(spot, repo, revision, given.get("version"))
+        positional = len(call.args) > 1
+        revision = given.get("revision") or (call.args[1] if positional else None)
+        pin = self._revised(spot, repo, revision, given.get("version"))
+        pin = replace(pin, reader="kernels", trust=_trust(call, "trust_remote_code", repo))
+        yield replace(pin, call="positional") if positional and not pin.call else pin
 
     def _revised(self, spot: Spot, repo: str, revision: ast.expr | None, version: ast.expr | None) -> Pin:
+        named = version is not None and not _is_none(version)
         if isinstance(revision, ast.expr) and not _is_none(revision):
             text = self._string(revision)
-            return kernel_pin(spot, repo, text) if text is not None else not_read(spot, "the revision is computed")
-        if version is None or _is_none(version):
+            pin = kernel_pin(spot, repo, text) if text is not None else not_read(spot, "the revision is computed")
+            certain = isinstance(version, ast.Constant) and text is not None
+            return replace(pin, call="both") if named and certain else pin
+        if not named:
             return kernel_pin(spot, repo)
         match version:
             case ast.Constant(value=int(number)) if not isinstance(number, bool):
                 return kernel_pin(spot, repo, f"v{number}")
-            case ast.Constant(value=str(text)):
-                return not_read(spot, f"version={text[:40]!r} is no number: kernels since 0.14 takes numbers only")
+            case ast.Constant(value=value):
+                why = f"version={str(value)[:40]!r} is no number: kernels since 0.14 takes numbers only"
+                return replace(not_read(spot, why), call="text", value=str(value)[:40])
         return not_read(spot, "the version is computed")
 
     def _mapping(self, call: ast.Call) -> Iterator[Pin]:
@@ -150,7 +175,7 @@ class _Reader:
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     repo, _, layer = node.value.partition(":")
                     if layer and _REPO.fullmatch(repo.partition("@")[0]):
-                        yield kernel_pin(self._spot(node, "KernelConfig"), repo)
+                        yield replace(kernel_pin(self._spot(node, "KernelConfig"), repo), reader="transformers")
 
     def _words(self, items: Sequence[ast.expr]) -> Iterator[Pin]:
         """A command as a list of words: ["--attn_implementation", "sdpa"]."""
@@ -182,6 +207,26 @@ class _Reader:
             case ast.BinOp(left=ast.Constant(value=str(left)), op=ast.Add(), right=ast.Constant(value=str(right))):
                 return left + right
         return None
+
+
+def _trust(call: ast.Call, keyword: str, repo: str = "") -> Trust:
+    """What a call says of kernels whose publisher is not trusted: all, a list of repositories, or nothing."""
+    if any(each.arg is None for each in call.keywords):  # **more
+        return "unknown"
+    match next((each.value for each in call.keywords if each.arg == keyword), None):
+        case None:
+            return "withheld"
+        case ast.Constant(value=value):
+            return "given" if value is True else "withheld"
+        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
+            names = [item.value if isinstance(item, ast.Constant) else None for item in items]
+            return "given" if repo in names else "unknown" if None in names else "withheld"
+    return "unknown"
+
+
+def _is_config(function: ast.expr) -> bool:
+    """AutoConfig.from_pretrained loads no kernel: what is allowed is said where the model is made."""
+    return isinstance(function, ast.Attribute) and _called(function.value).endswith("Config")
 
 
 def _constants(nodes: Sequence[ast.AST]) -> dict[str, str]:

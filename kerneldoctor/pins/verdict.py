@@ -16,11 +16,17 @@ State = Literal[
     "known-bad",
     "perhaps-bad",  # a known fault that hangs on the workload
     "missing",
+    "raises",  # the call itself is refused, whatever it names
+    "not-trusted",  # kernels must be told to trust the publisher, and is not
+    "hindered",  # offline mode is on, and the cache does not hold it
     "wrong",
+    "broken",  # a lock that is none
     "undetermined",
     "not-judged",
 ]
-FAILING: frozenset[State] = frozenset({"no-build", "known-bad", "missing", "wrong"})
+FAILING: frozenset[State] = frozenset(
+    {"no-build", "known-bad", "missing", "raises", "not-trusted", "hindered", "wrong", "broken"}
+)
 _MOVING = frozenset({"version", "branch", "unpinned"})
 
 
@@ -69,10 +75,11 @@ class PinReport:
 
     @property
     def exit_code(self) -> int:
-        """1 for a pin that fails, 3 where one cannot be told, else 0."""
+        """1 for a pin that fails, 3 where one cannot be told or a file could not be read, else 0."""
         if any(judged.fails for judged in self.pins):
             return 1
-        return 3 if not self.lenient and any(j.outlook.state == "undetermined" for j in self.pins) else 0
+        is_open = bool(self.search.unread) or any(j.outlook.state == "undetermined" for j in self.pins)
+        return 3 if is_open and not self.lenient else 0
 
 
 def must_be_commit(pin: Pin) -> bool:

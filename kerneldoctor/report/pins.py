@@ -17,12 +17,14 @@ SCHEMA = "kerneldoctor.pins/1"
 _KINDS = {
     "commit": "a commit", "version": "a version, which is a branch", "branch": "a branch or tag",
     "unpinned": "no revision", "locked": "locked", "name": "a name that transformers resolves", "builtin": "no kernel",
-    "other": "no kernel's name", "not_read": "not read", "wrong": "no kernel reference",
+    "other": "no kernel's name", "registered": "a name that the code registers itself", "not_read": "not read",
+    "wrong": "no kernel reference", "broken": "a lock",
 }  # fmt: skip
 _OPEN = ("undetermined", "perhaps-bad")
 _HEADS = {
     "no-build": "no build", "known-bad": "known bad", "perhaps-bad": "known fault, which hangs on the workload",
-    "missing": "not on the Hub", "wrong": "not a reference",
+    "missing": "not on the Hub", "raises": "would raise", "not-trusted": "publisher not trusted",
+    "hindered": "would not load here", "wrong": "not a reference", "broken": "cannot be read",
     "undetermined": "not determined", "not-judged": "not judged", "fine": "fine",
 }  # fmt: skip
 
@@ -51,14 +53,17 @@ def to_json(report: PinReport) -> dict[str, Any]:
 def headline(report: PinReport) -> str:
     """The verdict in a line, with the three counts."""
     files = plural(report.search.files, "file")
+    unread = len(report.search.unread)
+    beside = f"; {plural(unread, 'file')} could not be read" if unread else ""
     if not report.pins:
-        return f"no kernel is asked for in {files}"
+        return f"no kernel is asked for in {files}{beside}"
     counts = checks_counts(report)
     failed = f"{plural(counts.findings, 'pin')} to mend" if counts.findings else "nothing to mend"
-    unread = sum(j.pin.kind == "not_read" for j in report.pins)
-    rest = f", {unread} not read" if unread else ""
+    computed = sum(j.pin.kind == "not_read" and j.outlook.state == "not-judged" for j in report.pins)
+    others = sum(j.outlook.state == "not-judged" for j in report.pins) - computed
+    rest = (f", {computed} not read" if computed else "") + (f", {others} not judged" if others else "")
     fine = f"{counts.fine} fine, {counts.undetermined} not determined{rest}"
-    return f"{failed}: {plural(len(report.pins), 'place')} in {files}; {fine}"
+    return f"{failed}: {plural(len(report.pins), 'place')} in {files}; {fine}{beside}"
 
 
 def checks_counts(report: PinReport) -> Counts:
@@ -68,7 +73,7 @@ def checks_counts(report: PinReport) -> Counts:
 
 def checks(report: PinReport, rules: Iterable[Rule] = ()) -> Checks:
     """The list that every format for CI is made of. `rules` gives SARIF their pages."""
-    found = (*_pin_checks(report), *_unread(report))
+    found = (*_pin_checks(report), *_unread(report, not report.lenient))
     return Checks(
         title="kerneldoctor pins",
         headline=headline(report),
@@ -88,7 +93,7 @@ def _pin_checks(report: PinReport) -> Iterator[Check]:
     """One a pin. Its id outlives the lines above it: the how-manieth of its name in the file it is."""
     seen: Counter[str] = Counter()
     for judged in report.pins:
-        name = f"pin:{judged.pin.file}:{judged.pin.reference or judged.pin.place}"
+        name = f"pin:{judged.pin.file}:{_named(judged)}"
         seen[name] += 1
         yield _check(judged, report.lenient, name if seen[name] == 1 else f"{name}:{seen[name]}")
 
@@ -98,12 +103,12 @@ def render(report: PinReport, page: Page, verbose: bool = False) -> str:
     page.line(headline(report), "bold")
     if report.target:
         page.paragraph("  for     ", report.target)
-    shown = [j for j in report.pins if verbose or j.fails or j.outlook.state in _OPEN]
+    shown = [j for j in report.pins if verbose or j.fails or j.outlook.state in _OPEN or j.pin.kind == "other"]
     for judged in shown:
         _render_pin(judged, page)
     _render_rest([j for j in report.pins if j not in shown], page)
     for file, why in report.search.unread:
-        page.paragraph("  unread  ", f"{file}: {why}")
+        page.paragraph("  unread  ", f"{_on_one_line(file)}: {why}")
     if report.search.skipped:
         parts = [f"{count} {why}" for why, count in sorted(report.search.skipped.items())]
         page.paragraph("  skipped ", ", ".join(parts))
@@ -116,7 +121,7 @@ def _render_pin(judged: JudgedPin, page: Page) -> None:
     pin, outlook = judged.pin, judged.outlook
     style = "red" if judged.fails else "yellow" if outlook.state in _OPEN else ""
     page.line()
-    page.whole(f"{pin.file}:{pin.line}: {pin.reference or pin.place}  {_verdict(judged)}", style)
+    page.whole(f"{_on_one_line(pin.file)}:{pin.line}: {_named(judged)}  {_verdict(judged)}", style)
     page.paragraph("    ", _detail(judged))
     if judged.instead:
         page.whole(f"    instead: {judged.instead}")
@@ -132,6 +137,15 @@ def _render_rest(rest: list[JudgedPin], page: Page) -> None:
         page.paragraph("  ", f"{reference}{what}{times}" + (f": {_HEADS[state]}" if kind != "not_read" else ""))
     if any(j.pin.kind == "not_read" for j in rest):
         page.paragraph("  ", "--verbose lists what was not read")
+
+
+def _named(judged: JudgedPin) -> str:
+    return judged.pin.reference or judged.pin.value or judged.pin.place
+
+
+def _on_one_line(file: str) -> str:
+    """A name may hold a line break, which would look like the name of another file."""
+    return file.replace("\n", "\\n").replace("\r", "\\r")
 
 
 def _verdict(judged: JudgedPin) -> str:
@@ -155,7 +169,7 @@ def _check(judged: JudgedPin, lenient: bool, identity: str) -> Check:
     return Check(
         id=identity,
         group="pins",
-        title=f"{pin.reference or pin.place}: {_verdict(judged)}",
+        title=f"{_named(judged)}: {_verdict(judged)}",
         status=_status(judged),
         severity=severity,
         detail=_detail(judged),
@@ -187,9 +201,9 @@ def _status(judged: JudgedPin) -> Status:
     return "passed"
 
 
-def _unread(report: PinReport) -> Iterator[Check]:
+def _unread(report: PinReport, decisive: bool) -> Iterator[Check]:
     for file, why in report.search.unread:
         yield Check(
-            f"pin:{file}", "pins", f"{file} was not read", "undetermined", "warning", why, kind="pin-unread",
-            file=file, decisive=False,
+            f"pin:{file}", "pins", f"{_on_one_line(file)} was not read", "undetermined", "warning", why,
+            kind="pin-unread", file=file, decisive=decisive,
         )  # fmt: skip

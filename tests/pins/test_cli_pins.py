@@ -32,11 +32,13 @@ class Place:
     def write(self, *lines: str) -> None:
         (self.code / "train.py").write_text("\n".join(lines) + "\n", "utf-8")
 
-    def run(self, *options: str, env: Environment | None = H100, **more: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *options: str, env: Environment | None = H100, path: str = "train.py", **more: str
+    ) -> subprocess.CompletedProcess[str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "TRANSFORMERS_", "KERNELS_", "XDG_"))}
         variables = {**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "HOME": str(self.folder),
                      "XDG_CACHE_HOME": str(self.folder / "cache"), "HF_HUB_OFFLINE": "1", **more}  # fmt: skip
-        command = [sys.executable, "-m", "kerneldoctor", "pins", "train.py", *options]
+        command = [sys.executable, "-m", "kerneldoctor", "pins", *filter(None, [path]), *options]
         if env is not None:
             saved = self.folder / "env.json"
             saved.write_text(json.dumps(env.to_json()), "utf-8")
@@ -132,6 +134,98 @@ def test_the_formats_of_ci_name_file_and_line(place: Place) -> None:
     assert [(p["artifactLocation"]["uri"], p["region"]["startLine"]) for p in places] == [
         ("train.py", 2), ("train.py", 3),
     ]  # fmt: skip
+
+
+LINES = (
+    ('get_kernel("me/attention")', "raises", "demands one: ValueError"),
+    ('get_kernel("me/attention", revision="v1", version=1)', "raises", "takes one of them"),
+    ('get_kernel("me/attention", "v1")', "raises", "by name only: TypeError"),
+    ('get_kernel("me/attention", version="1")', "raises", "takes numbers only"),
+    ('get_kernel("me/attention", version=1)', "fine", ""),
+    ('get_kernel("me/attention", version=9)', "missing", "has no revision 'v9' on the Hub: it has v1"),
+    ('load(attn_implementation="me/main")', "missing", "the Hub has no such revision"),
+    ('get_kernel("evil/attention", version=1)', "not-trusted", "would not load without trust_remote_code"),
+    ('get_kernel("evil/attention", version=1, trust_remote_code=True)', "fine", ""),
+    ('get_kernel("evil/attention", version=1, trust_remote_code=flag)', "undetermined", "does not stand here"),
+    ('M.from_pretrained(x, attn_implementation="evil/attention@v1")', "not-trusted", "trust"),
+    ('M.from_pretrained(x, attn_implementation="evil/attention@v1", allow_all_kernels=True)', "fine", ""),
+    ('load(x, use_flash_attention_2=True)', "raises", "nor of any since 4.53"),
+    ('load(attn_implementation="flash_atention_2")', "wrong", "did you mean flash_attention_2?"),
+    ('load(attn_implementation="ours_alone")', "not-judged", "no name that transformers knows"),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
+    place = Place(tmp_path_factory.mktemp("calls"))
+    place.write(*(line for line, _, _ in LINES))
+    with serve() as hub:
+        hub.repo("me/attention").commit(files(CU130), "v1")
+        hub.repo("me/main").commit(files(CU130), "main")
+        hub.repo("evil/attention", trusted=False).commit(files(CU130), "v1")
+        variables = {**hub.environment(), "HF_HUB_OFFLINE": "0"}
+        env = machine("2.13.0+cu130", "9.0", transformers="5.22.2")
+        return place.report(env=env, **variables), place.run(env=env, **variables).stdout
+
+
+class TestCalls:
+    """What kernels and transformers would refuse of a call, whatever builds there are: one run on many lines."""
+
+    @pytest.mark.parametrize("at", range(len(LINES)), ids=[line for line, _, _ in LINES])
+    def test_what_comes_of_a_line(self, calls: tuple[dict[str, Any], str], at: int) -> None:
+        _, state, words = LINES[at]
+        pin = calls[0]["pins"][at]
+        assert (pin["line"], pin["state"]) == (at + 1, state)
+        assert words in pin["outlook"]
+        assert pin["fails"] == (state not in ("fine", "undetermined", "not-judged"))
+
+    def test_what_would_be_taken_stands_beside_what_would_not(self, calls: tuple[dict[str, Any], str]) -> None:
+        report, page = calls
+        assert report["pins"][0]["instead"].startswith('get_kernel("me/attention", revision="')
+        assert 'trust_remote_code=["evil/attention"]' in report["pins"][7]["instead"]
+        assert "allow_all_kernels=True" in report["pins"][10]["instead"]
+        assert "train.py:12:" not in page
+        assert "train.py:14: flash_atention_2  not a reference\n" in page
+        assert "train.py:15: ours_alone  not judged\n" in page
+
+    def test_another_release_takes_what_this_one_refuses(self, place: Place) -> None:
+        place.write(
+            'get_kernel("me/attention", "v1")', 'get_kernel("me/attention")', "load(use_flash_attention_2=True)"
+        )
+        older = machine("2.9.0+cu128", kernels="0.14.1", transformers="4.52.4", flash_attn="2.8.3")
+        states = [pin["state"] for pin in place.report("--offline", env=older)["pins"]]
+        assert "raises" not in states[:2]
+        assert "argument" not in place.report("--offline", env=older)["pins"][2]["outlook"]
+
+
+def test_what_transformers_refuses_is_no_matter_of_builds(place: Place) -> None:
+    place.write(f'load(attn_implementation="{FLASH}@v3")', f'get_kernel("{FLASH}", version=3)')
+    found = place.report(env=machine("2.13.0+cu130", "9.0", transformers="5.24.0"))
+    assert [pin["state"] for pin in found["pins"]] == ["raises", "fine"]
+    assert "does not accept kernels 0.17.2 [KD5001]; pip install" in found["pins"][0]["outlook"]
+
+
+def test_what_could_not_be_read_is_not_determined(place: Place) -> None:
+    place.write("load(attn_implementation=")
+    result = place.run()
+    assert result.returncode == 3
+    assert result.stdout.startswith("no kernel is asked for in 1 file; 1 file could not be read\n")
+    assert place.run("--lenient").returncode == 0
+
+
+def test_a_lock_that_is_cut_off_is_a_finding_with_its_line(place: Place) -> None:
+    (place.code / "kerneldoctor.lock").write_text('{"schema": "kerneldoctor.lock/1", "entr')
+    result = place.run("--format", "github", path="")
+    assert result.returncode == 1
+    assert "file=kerneldoctor.lock,line=1::" in result.stdout
+
+
+def test_without_a_path_the_folder_is_searched_and_a_line_break_stays_in_its_name(place: Place) -> None:
+    place.write("x = 1")
+    (place.code / "two\nlines.py").write_text(f'load(attn_implementation="{FLASH}@v2")\n')
+    result = place.run(env=machine("2.9.0+cu128"), path="")
+    assert result.returncode == 1
+    assert f"two\\nlines.py:1: {FLASH}@v2  no build\n" in result.stdout
 
 
 def test_wrong_use_is_one_line(place: Place) -> None:

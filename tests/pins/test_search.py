@@ -65,6 +65,13 @@ class TestPython:
             ('LayerRepository(repo_id="me/relu", layer_name="R", version=1)', "version", "me/relu@v1"),
             ('get_locked_kernel("me/relu", lockfile=None)', "locked", "me/relu"),
             ('KernelConfig({"RMSNorm": "me/norms@v1:Norm"})', "version", "me/norms@v1"),
+            ('load(x, use_flash_attention_2=True)', "name", "flash_attention_2"),
+            ('kwargs = {"use_flash_attention_2": True}', "name", "flash_attention_2"),
+            ('load(x, use_flash_attention_2=wanted)', "not_read", ""),
+            ('load(x, attn_implementation="flash_atention_2")', "wrong", ""),
+            ('load(x, attn_implementation="SPDA")', "wrong", ""),
+            ('load(x, attn_implementation="flash_attn")', "wrong", ""),
+            ('load(x, attn_implementation="my_flash_attention_2")', "other", ""),
         ],
     )  # fmt: skip
     def test_a_way_of_asking(self, tmp_path: Path, line: str, kind: str, reference: str) -> None:
@@ -82,6 +89,7 @@ class TestPython:
             "if config._attn_implementation == 'sdpa': pass\n",
             "def get_kernel(name): ...\n",
             'log(f"--attn_implementation {x}")\n',
+            "load(x, use_flash_attention_2=False)\n",
         ],
     )
     def test_what_asks_for_nothing(self, tmp_path: Path, text: str) -> None:
@@ -94,6 +102,40 @@ class TestPython:
         assert short(found(tmp_path, "b.py", twice)) == [(4, "not_read", "")]
         shadowed = f'ATTN = "{FLASH}@v3"\ndef f(ATTN):\n    load(attn_implementation=ATTN)\n'
         assert short(found(tmp_path, "c.py", shadowed)) == [(3, "not_read", "")]
+
+    @pytest.mark.parametrize(
+        ("line", "trust", "call"),
+        [
+            ('get_kernel("me/k", version=1)', "withheld", ""),
+            ('get_kernel("me/k", version=1, trust_remote_code=True)', "given", ""),
+            ('get_kernel("me/k", version=1, trust_remote_code=["me/k"])', "given", ""),
+            ('get_kernel("me/k", version=1, trust_remote_code=["me/other"])', "withheld", ""),
+            ('get_kernel("me/k", version=1, trust_remote_code=flag)', "unknown", ""),
+            ('get_kernel("me/k", version=1, **more)', "unknown", ""),
+            ('get_kernel("me/k", revision="v1", version=1)', "withheld", "both"),
+            ('get_kernel("me/k", "v1")', "withheld", "positional"),
+            ('get_kernel("me/k", version="1")', "withheld", "text"),
+            ('get_kernel("me/k", revision="v1", version=None)', "withheld", ""),
+            ('M.from_pretrained(x, attn_implementation="me/k@v1")', "withheld", ""),
+            ('M.from_pretrained(x, attn_implementation="me/k@v1", allow_all_kernels=True)', "given", ""),
+            ('AutoConfig.from_pretrained(x, attn_implementation="me/k@v1")', "unknown", ""),
+            ('kwargs = dict(attn_implementation="me/k@v1")', "unknown", ""),
+        ],
+    )
+    def test_what_a_call_allows_and_what_may_be_refused_of_it(
+        self, tmp_path: Path, line: str, trust: str, call: str
+    ) -> None:
+        (pin,) = found(tmp_path, "a.py", line)
+        assert (pin.trust, pin.call) == (trust, call)
+        assert pin.reader == ("kernels" if line.startswith("get_kernel") else "transformers")
+
+    def test_a_name_that_the_code_registers_itself_is_no_slip(self, tmp_path: Path) -> None:
+        (tmp_path / "a.py").write_text('load(x, attn_implementation="eager_")\nload(x, attn_implementation="ours")\n')
+        assert [pin.kind for pin in search([str(tmp_path)]).pins] == ["wrong", "other"]
+        (tmp_path / "b.py").write_text(
+            'ALL_ATTENTION_FUNCTIONS["eager_"] = f\nAttentionInterface.register(\n    "ours", f)\n'
+        )
+        assert [pin.kind for pin in search([str(tmp_path)]).pins] == ["registered", "registered"]
 
     def test_each_branch_of_a_choice_and_each_part_of_a_model_counts(self, tmp_path: Path) -> None:
         text = f'load(attn_implementation="{FLASH}@v3" if cuda else "sdpa")\n'
@@ -172,9 +214,24 @@ class TestOtherFiles:
     def test_a_lock_of_another_form_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "kernels.lock").write_text("{}")
         (tmp_path / "kerneldoctor.lock").write_text('{"schema": "kerneldoctor.lock/99"}')
-        unread = dict(search([str(tmp_path)]).unread)
-        assert "no list" in unread[str(tmp_path / "kernels.lock")]
-        assert "lock/99" in unread[str(tmp_path / "kerneldoctor.lock")]
+        (tmp_path / "cut").mkdir()
+        (tmp_path / "cut" / "kerneldoctor.lock").write_text('{"schema": "kerneldoctor.lock/1", "entr')
+        done = search([str(tmp_path)])
+        broken = {pin.file: (pin.line, pin.kind, pin.why) for pin in done.pins}
+        assert broken[str(tmp_path / "kernels.lock")] == (1, "broken", "it holds no list of locked kernels")
+        assert "lock/99" in broken[str(tmp_path / "kerneldoctor.lock")][2]
+        assert broken[str(tmp_path / "cut" / "kerneldoctor.lock")][:2] == (1, "broken")
+        assert done.unread == ()
+
+    def test_a_notebook_that_is_cut_off_is_not_read_even_where_what_is_left_names_nothing(self, tmp_path: Path) -> None:
+        (tmp_path / "cut.ipynb").write_text('{"cells": [{"cell_type": "code", "source": ["x = 1')
+        (tmp_path / "whole.ipynb").write_text('{"cells": []}\n')
+        (tmp_path / "empty.ipynb").write_text("")
+        assert [Path(file).name for file, _ in search([str(tmp_path)]).unread] == ["cut.ipynb"]
+
+    def test_a_file_whose_name_holds_a_line_break_is_looked_into(self, tmp_path: Path) -> None:
+        (tmp_path / "two\nlines.py").write_text(f'load(attn_implementation="{FLASH}@v3")\n')
+        assert [pin.reference for pin in search([str(tmp_path)]).pins] == [f"{FLASH}@v3"]
 
     def test_cells_of_a_notebook_with_the_line_in_the_file(self, tmp_path: Path) -> None:
         cells = [
