@@ -139,6 +139,18 @@ def test_an_example_is_printed_as_it_is_and_the_list_names_all() -> None:
     assert [line.split()[0] for line in listed.splitlines() if not line.startswith(" ")] == [e.name for e in EXAMPLES]
 
 
+def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "kerneldoctor.toml"
+    first = CliRunner().invoke(cli, ["example", "policy", "-o", str(path)], standalone_mode=False)
+    path.write_text("# mine\n", "utf-8")
+    again = CliRunner().invoke(cli, ["example", "policy", "-o", str(path)], standalone_mode=False)
+    assert (first.return_value, path.read_text("utf-8")) == (0, "# mine\n")
+    assert isinstance(again.exception, UsageError)
+    assert "is there already" in str(again.exception)
+    CliRunner().invoke(cli, ["example", "policy", "-o", str(path), "--force"], standalone_mode=False)
+    assert path.read_text("utf-8") == text_of("policy")
+
+
 def test_a_name_that_is_none_is_wrong_use_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="the nearest is github-actions"):
         find_example("github")

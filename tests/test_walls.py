@@ -125,7 +125,7 @@ ALLOWED: dict[str, set[str]] = {
     "api_prefetch": {"errors", "environment", "engine", "hub", "lock", "prefetch", "report", "smoke", "api_hub"},
     "cli_prefetch": {"api_hub", "api_prefetch", "cli_hub", "report", "terminal"},
     "diff": {"environment", "engine", "report"},
-    "api_diff": {"errors", "engine", "report", "diff", "api", "api_hub"},
+    "api_diff": {"errors", "environment", "engine", "hub", "report", "diff", "api", "api_hub"},
     "cli_diff": {"api_diff", "report", "terminal"},
     "examples": {"errors"},
     "cli_example": {"examples", "report", "terminal"},

@@ -35,6 +35,12 @@ EXAMPLES = (
 )  # fmt: skip
 
 
+def check_new(path: str) -> None:
+    """Raises UsageError for a file that somebody has: an example is there to be changed."""
+    if Path(path).is_file():
+        raise UsageError(f"{path} is there already: name another file, or write over it with --force")
+
+
 def find_example(name: str) -> Example:
     """The example of a name. Raises UsageError that offers the nearest one."""
     found = next((example for example in EXAMPLES if example.name == name), None)

@@ -68,7 +68,10 @@ def render(found: Diff, page: Page, show_all: bool = False) -> str:
         page.line()
         page.line("What would load", "bold")
         for kernel in found.kernels:
-            page.line(f"  {kernel.reference}")
+            page.whole(f"  {kernel.reference}")
+            if kernel.a == kernel.b:
+                page.paragraph("    on both  ", kernel.a)
+                continue
             page.paragraph("    A  ", kernel.a)
             page.paragraph("    B  ", kernel.b)
     _render_facts(found, page, show_all)

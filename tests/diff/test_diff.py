@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +13,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import kerneldoctor
 from kerneldoctor import api, api_diff
 from kerneldoctor.cli import cli
 from kerneldoctor.diff.facts import differences, flat
 from kerneldoctor.environment import Environment, Extension, absent, unknown
 from kerneldoctor.errors import UsageError
 from tests.hub.machines import gpu, machine, seen
+from tests.hub.server import serve
 
+ROOT = Path(kerneldoctor.__file__).parent.parent
 GOOD = machine("2.13.0+cu130", "9.0", transformers="5.22.2")
 OLD_DRIVER = machine("2.13.0+cu130", "9.0", transformers="5.22.2", driver="550.54.14")
 
@@ -99,10 +105,30 @@ def test_a_fault_that_is_sure_on_one_side_only_counts(save: Any) -> None:
 
 def test_what_would_load_is_compared(save: Any) -> None:
     a, b = save("a.json", machine("2.13.0+cu130")), save("b.json", machine("2.9.0+cu128"))
-    result = run(a, b, "--kernel", "kernels-community/flash-attn2@v2")
+    result = run(a, b, "--offline", "--kernel", "kernels-community/flash-attn2@v2")
     assert "What would load" in result.stdout
     assert "torch213-cxx11-cu130-x86_64-linux" in result.stdout
     assert "has no build for this machine" in result.stdout
+
+
+def test_a_kernel_that_was_named_is_spoken_of_also_where_nothing_differs(save: Any) -> None:
+    a = save("a.json", GOOD)
+    found = run(a, a, "--offline", "--kernel", "nobody/knows@v9", "--kernel", "sdpa").stdout
+    assert "  nobody/knows@v9\n    on both  cannot be told: no listing of nobody/knows" in found
+    assert "  sdpa\n    on both  comes with transformers and torch\n" in found
+
+
+def test_a_version_that_the_hub_does_not_have_is_wrong_use(save: Any, tmp_path: Path) -> None:
+    a = save("a.json", GOOD)
+    with serve() as hub:
+        hub.repo("me/attention").commit({"README.md": b"x"}, "v1")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "TRANSFORMERS_"))}
+        done = subprocess.run(
+            [sys.executable, "-m", "kerneldoctor", "diff", a, a, "--kernel", "me/attention@v9"], capture_output=True,
+            text=True, env={**kept, **hub.environment(), "HOME": str(tmp_path)}, cwd=ROOT, check=False, timeout=60,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "me/attention has no revision 'v9' on the Hub: it has v1" in done.stderr
 
 
 class TestFacts:
