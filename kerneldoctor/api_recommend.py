@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from .api_try import ALL_CASES, NOBODY, USUAL_BOUNDS, asked_workload, try_kernel
 from .environment import Environment, known
 from .errors import UndeterminedError, UsageError
-from .lock import DEFAULT_PATH, Locked
-from .recommendation.model import Candidate, Policy, Recommendation
+from .lock import DEFAULT_PATH
+from .recommendation.asked import Asked, Doing
+from .recommendation.model import Candidate, Policy, Recommendation, Written
 from .recommendation.walk import choose, exit_code, walk
 from .smoke.wish import Bounds, Cases, Listener
 
@@ -31,18 +32,9 @@ if TYPE_CHECKING:
     from .recommendation.model import Wheel
     from .smoke.trial import Trial
 
-__all__ = ["DEFAULT_PATH", "Doing", "Recommendation", "recommend", "write"]
+__all__ = ["DEFAULT_PATH", "Doing", "Recommendation", "Written", "check_lock", "recommend", "write"]
 USUAL = "flash_attention_2"  # what is asked about where nothing was named
 _HUB_AGAIN = 5.0  # seconds for a Hub that gave no answer before
-
-
-@dataclass(frozen=True, slots=True)
-class Doing:
-    """How far to go. run: try what fits. alternatives: look at other repositories where nothing asked for passes."""
-
-    run: bool = True
-    alternatives: bool = True
-    try_all: bool = False  # also try what rules rule out, and go on after a pass
 
 
 USUALLY = Doing()
@@ -75,14 +67,24 @@ def recommend(
     facts = environment or look(None, python)[0]
     if changes:
         doing = replace(doing, run=False)
-    asked = _Asked(reference or USUAL, python, device, cases, tuple(trust_remote_code), bounds, tuple(rules), listener)
+    asked = Asked(reference or USUAL, python, device, cases, tuple(trust_remote_code), bounds, tuple(rules), listener)
     return _Search(asked, facts, changes, doing).recommendation()
 
 
-def write(recommendation: Recommendation, path: str = DEFAULT_PATH) -> Locked:
-    """Keep what was chosen in a lock file. Raises UsageError where there is nothing to keep or no writing."""
+def check_lock(path: str = DEFAULT_PATH) -> None:
+    """Raises UsageError where `write` could keep nothing there, before anything is run for it."""
+    from .lock import check_writable
+
+    check_writable(path)
+
+
+def write(recommendation: Recommendation, path: str = DEFAULT_PATH) -> Written:
+    """Keep what was chosen in a lock file, if there is something to keep that was not measured better before.
+
+    Raises UsageError where it cannot be written.
+    """
     from . import __version__
-    from .lock import write_lock
+    from .lock import find_locked, read_lock_if_there, write_lock
     from .recommendation.keeping import locked
 
     try:
@@ -90,30 +92,18 @@ def write(recommendation: Recommendation, path: str = DEFAULT_PATH) -> Locked:
     except OSError as error:
         raise UsageError(f"nothing was written to {path}: the build cannot be read again: {error}") from None
     if entry is None:
-        chosen = recommendation.chosen
-        raise UsageError(f"nothing was written to {path}: {chosen.name} is no build of a Hub kernel with a commit")
+        return Written(path, None)
+    before = find_locked(read_lock_if_there(path), entry.reference, entry.environment)
+    if before is not None and before.is_measured and not entry.is_measured:
+        return Written(path, before, kept=True)
     write_lock(path, [entry])
-    return entry
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Everything that was asked, beside the machine."""
-
-    reference: str
-    python: str | None
-    device: str
-    cases: Cases
-    trust: tuple[str, ...]
-    bounds: Bounds
-    folders: tuple[str | Path, ...]
-    listener: Listener
+    return Written(path, entry)
 
 
 class _Search:
     """One call of recommend."""
 
-    def __init__(self, asked: _Asked, facts: Environment, changes: Changes | None, doing: Doing) -> None:
+    def __init__(self, asked: Asked, facts: Environment, changes: Changes | None, doing: Doing) -> None:
         from .engine.loading import all_rules, shipped_tables
         from .hub.reference import Kind, parse_reference
         from .hub.whatif import apply
@@ -144,7 +134,7 @@ class _Search:
         found = self._walk(chain(self._package(), self._of_reference(self._asked.reference, False)))
         if not self._settled(found) and self._doing.alternatives and self._is_attention(found):
             found += self._alternatives()
-        found += (floor_candidate(self._is_attention(found)),)
+        found += (floor_candidate(self._is_attention(found), self._environment),)
         chosen = choose(found, self._policy)
         good = chosen.kind != "floor"
         return Recommendation(
@@ -188,7 +178,7 @@ class _Search:
 
     def _of_reference(self, reference: str, alternative: bool) -> Iterator[Candidate]:
         """The versions of a repository: that which was asked for by name first, then from the newest on."""
-        from .recommendation.listed import kernel_candidate, listed_versions
+        from .recommendation.listed import kernel_candidate, listed_versions, missing_version
         from .report.variants import version_sentence
 
         named = bool(self._parsed.revision) and not alternative
@@ -202,9 +192,8 @@ class _Search:
         repo = answer.candidates.listing.repo
         trust = repo in self._asked.trust or answer.candidates.listing.trusted.value is False
         on_disk = self._on_disk(answer, reference)
-        if named and answer.version is None and answer.asked not in {v.version.commit for v in on_disk}:
-            why = f"the {answer.candidates.listing.source} does not list this revision"
-            yield Candidate("kernel", repo, answer.asked, why=why)
+        if not alternative:
+            yield from missing_version(answer, on_disk)
         for version in listed_versions(answer, on_disk, named):
             why = version_sentence(version, self._environment)
             yield kernel_candidate(version, repo, self._tables, why, trust, alternative)

@@ -11,7 +11,7 @@ from .errors import UsageError
 
 if TYPE_CHECKING:
     from .address import Address
-    from .api_recommend import Recommendation
+    from .api_recommend import Recommendation, Written
     from .report.checks import Checks
     from .report.redact import Identity
 
@@ -57,6 +57,8 @@ def recommend(reference: str | None, lock: str | None, **options: Any) -> int:
 
     if reference is None and lock is not None and "/" in lock and not lock.endswith((".lock", ".json")):
         raise UsageError(f"--write took {lock} for its file: put --write last, or write --write=FILE")
+    if lock is not None:
+        api_recommend.check_lock(lock)
     changes = cli_hub.changes_of(options)
     elsewhere = bool(changes) or options["env"] is not None
     environment, identity, address = api_hub.look_from_shell(options["env"], options["python"])
@@ -69,14 +71,13 @@ def recommend(reference: str | None, lock: str | None, **options: Any) -> int:
         ),
     )  # fmt: skip
     cli_try.clear_line()
-    if lock is not None:
-        api_recommend.write(found, lock)
-    _deliver(found, lock, options, identity, address)
+    written = api_recommend.write(found, lock) if lock is not None else None
+    _deliver(found, written, options, identity, address)
     return found.exit_code
 
 
 def _deliver(
-    found: Recommendation, lock: str | None, options: dict[str, Any], identity: Identity, address: Address
+    found: Recommendation, lock: Written | None, options: dict[str, Any], identity: Identity, address: Address
 ) -> None:
     """The result in the formats asked for, to the files asked for or stdout."""
     from .report.layout import Page
@@ -93,7 +94,7 @@ def _deliver(
 
 
 def _checks(
-    found: Recommendation, lock: str | None, options: dict[str, Any], identity: Identity, address: Address
+    found: Recommendation, lock: Written | None, options: dict[str, Any], identity: Identity, address: Address
 ) -> Checks:
     import datetime
 

@@ -64,6 +64,11 @@ class Locked:
         return _key(self.reference, self.environment)
 
     @property
+    def is_measured(self) -> bool:
+        """Whether it was run where it was locked."""
+        return self.verdict.kind != "untested"
+
+    @property
     def pin(self) -> str:
         """owner/name@commit"""
         return f"{self.repo}@{self.commit}"
@@ -119,6 +124,21 @@ def find_locked(entries: Iterable[Locked], reference: str, now: Mapping[str, str
 def read_lock(path: str) -> tuple[Locked, ...]:
     """The entries of a lock file, in its order. Raises UsageError that says what is wrong, and where."""
     return tuple(_entry(item, f"{path}: entries[{n}]") for n, item in enumerate(_raw_entries(path)))
+
+
+def read_lock_if_there(path: str) -> tuple[Locked, ...]:
+    """The entries of a lock file, none where there is no file. Raises UsageError as read_lock does."""
+    return read_lock(path) if _exists(path) else ()
+
+
+def check_writable(path: str) -> None:
+    """Raises UsageError where write_lock would, as far as that can be told before."""
+    read_lock_if_there(path)
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise UsageError(f"{path}: cannot write: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{path}: cannot write: no permission to write into {folder}")
 
 
 def write_lock(path: str, entries: Iterable[Locked]) -> None:

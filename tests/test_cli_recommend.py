@@ -177,6 +177,14 @@ class TestPredict:
         (entry,) = read_lock(str(Path(alone["HOME"], "kerneldoctor.lock")))
         assert (entry.verdict.kind, entry.digests) == ("untested", {})
 
+    def test_a_broken_lock_is_told_before_anything_is_looked_at(self, alone: dict[str, str]) -> None:
+        path = Path(alone["HOME"], "kerneldoctor.lock")
+        path.write_text('{"schema": "kerneldoctor.lock/1", "ent')
+        result = call(alone, FLASH, "--write", "--env", "/nonexistent/facts.json", env=False)
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+        assert "kerneldoctor.lock" in result.stderr
+        assert path.read_text().endswith('"ent')
+
     @pytest.mark.parametrize(
         ("arguments", "word"),
         [

@@ -16,6 +16,7 @@ from kerneldoctor.lock import (
     Difference,
     Locked,
     LockedVerdict,
+    check_writable,
     differences,
     find_locked,
     fingerprint,
@@ -100,6 +101,16 @@ def test_what_is_wrong_is_said_with_its_place_and_nothing_is_overwritten(
     with pytest.raises(UsageError):
         write_lock(path, [ENTRY])
     assert Path(path).read_text() == before
+
+
+def test_whether_a_lock_can_be_written_is_told_before_there_is_anything_to_write(path: str) -> None:
+    check_writable(path)
+    assert not Path(path).exists()
+    Path(path).write_text('{"schema": "kerneldoctor.lock/1", "ent')
+    with pytest.raises(UsageError, match="not JSON"):
+        check_writable(path)
+    with pytest.raises(UsageError, match="cannot write"):
+        check_writable(f"{path}.d/kerneldoctor.lock")
 
 
 def test_a_field_that_is_missing_is_named(path: str) -> None:

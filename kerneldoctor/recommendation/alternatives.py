@@ -54,7 +54,12 @@ def other_environments(
         return ()
     bad = {(candidate.version, candidate.build) for candidate in failed}
     options = find_environments(listing, environment, tables, rules, workload)
-    return tuple(option for option in options if option.changes and (option.version, option.build) not in bad)
+    found = [option for option in options if option.changes and (option.version, option.build) not in bad]
+    if not environment.torch.version.is_absent:
+        return tuple(found)
+    # Every torch is as far away as any other: the newest that gives a version is enough.
+    first = {option.version: option for option in reversed(found)}
+    return tuple(option for option in found if option in first.values())
 
 
 def _majors(case: Case) -> set[str]:

@@ -61,6 +61,20 @@ def kernel_candidate(
     )
 
 
+def missing_version(answer: Answer, on_disk: Sequence[VersionCandidates]) -> tuple[Candidate, ...]:
+    """The version that is not there although it is what was asked for, or what transformers makes of such a name."""
+    listing, name = answer.candidates.listing, answer.meaning.reference
+    means = answer.by_default and name.generation is not None
+    held = {version.version.commit for version in on_disk}
+    if not (name.revision or means) or not answer.asked or answer.version is not None or answer.asked in held:
+        return ()
+    live = listing.source == "live"
+    why = f"the {'Hub' if live else listing.source} does not list this revision"
+    if means:
+        why = f"what {name} means for transformers {answer.meaning.transformers}; {why}"
+    return (Candidate("kernel", listing.repo, answer.asked, predicted=False if live else None, why=why),)
+
+
 def package_candidate(
     name: str, generation: int, environment: Environment, tables: Tables, rules: Sequence[Rule]
 ) -> Candidate:
@@ -80,8 +94,10 @@ def package_candidate(
     )
 
 
-def floor_candidate(attention: bool) -> Candidate:
-    """What is there without any kernel."""
+def floor_candidate(attention: bool, environment: Environment) -> Candidate:
+    """What is there without any kernel; nothing where there is no torch."""
+    if environment.torch.version.is_absent:
+        return Candidate("floor", "nothing", why="no torch is installed, which a kernel and sdpa need alike")
     if attention:
         return Candidate("floor", "sdpa", predicted=True, why="what torch brings itself", name_to_type="sdpa")
     return Candidate("floor", "no kernel", predicted=True, why="the layer as the model brings it", attention=False)

@@ -10,6 +10,7 @@ from ..environment import Environment
 from ..hub.download import is_commit
 from ..hub.find_env import Option
 from ..hub.naming import Meaning
+from ..lock import Locked
 from ..smoke.trial import Trial
 
 Kind = Literal["kernel", "package", "floor"]
@@ -55,7 +56,7 @@ class Candidate:
     @property
     def basis(self) -> Basis:
         """What is known of it, and how."""
-        if self.kind == "floor":
+        if self.kind == "floor" and self.predicted:
             return "always there"
         if self.trial is not None and self.trial.verdict.kind in _MEASURED:
             return "measured"
@@ -92,8 +93,17 @@ class PinForms:
     forms: Mapping[str, str]  # by name: attn_implementation, trl, get_kernel
     comment: str  # "v4", "v4, untested", "v4, for inference only"
     tested: bool
-    is_commit: bool  # else it is a branch, which can move
+    is_commit: bool  # else it is a branch, which can move, or no kernel
     kernels_lock: tuple[str, ...] = ()  # lines for pyproject.toml, from which `kernels lock` makes its file
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a lock file holds for a recommendation now."""
+
+    path: str
+    entry: Locked | None  # None: nothing was written, because what was chosen is no build of a Hub kernel with a commit
+    kept: bool = False  # nothing was written: the entry of before was measured, and what was chosen now was not run
 
 
 @dataclass(frozen=True, slots=True)

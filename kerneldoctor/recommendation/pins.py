@@ -14,7 +14,7 @@ def pin_forms(chosen: Candidate, policy: Policy) -> PinForms:
         name = chosen.name_to_type
         forms = {"attn_implementation": f'attn_implementation="{name}"', "trl": f"--attn_implementation {name}"}
         comment = "" if chosen.kind == "floor" else "the installed package"
-        return PinForms(forms if name else {}, _with(comment, chosen, policy, tested), tested, True)
+        return PinForms(forms if name else {}, _with(comment, chosen, policy, tested), tested, False)
     pin = Pin(chosen.repo, chosen.revision, chosen.version, chosen.attention, policy.inference, chosen.trust)
     branch = "" if chosen.version == chosen.revision else chosen.version
     lines = _kernels_lock(chosen)

@@ -10,8 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ..lock import fingerprint
-from ..recommendation.model import Candidate, Recommendation
+from ..recommendation.model import Candidate, Recommendation, Written
 from .layout import Page
+from .reasons import unused_gpu_text
 from .text import listing
 from .trial import to_json as trial_json
 from .variants import option_text, short
@@ -21,12 +22,13 @@ _STYLES = {0: "bold green", 1: "bold red", 3: "bold yellow"}
 _LABELS = {"kernels_lock": "lock"}
 
 
-def to_json(found: Recommendation, lock: str | None = None) -> dict[str, Any]:
+def to_json(found: Recommendation, lock: Written | None = None) -> dict[str, Any]:
     """The published form. `text`, `why` and `next` are for people, the other fields for programs.
 
     `candidates` stand in the order in which they were considered, the floor last; `basis` is one of measured,
     predicted, ruled out, not determined, always there; `trial` is what `kerneldoctor try` prints, or null where the
     candidate was not run. `pin.tested` says whether the chosen one was. `lock` is the file that was written, or null.
+    `ran` says whether any kernel was run.
     """
     return {
         "schema": SCHEMA,
@@ -35,7 +37,7 @@ def to_json(found: Recommendation, lock: str | None = None) -> dict[str, Any]:
         "exit_code": found.exit_code,
         "chosen": _candidate_name(found.chosen),
         "pin": {**asdict(found.pin), "kernels_lock": list(found.pin.kernels_lock)},
-        "ran": found.ran,
+        "ran": any(candidate.trial is not None and candidate.trial.runs for candidate in found.candidates),
         "inference": found.policy.inference,
         "workload": dict(found.workload),
         "environment": dict(fingerprint(found.environment)),
@@ -45,11 +47,11 @@ def to_json(found: Recommendation, lock: str | None = None) -> dict[str, Any]:
         "notes": list(found.notes),
         "next": [f"{words}: {command}" for words, command in next_steps(found, lock)],
         "sources": list(found.sources),
-        "lock": lock,
+        "lock": None if lock is None or lock.kept or lock.entry is None else lock.path,
     }
 
 
-def render(found: Recommendation, page: Page, lock: str | None = None, verbose: bool = False) -> str:
+def render(found: Recommendation, page: Page, lock: Written | None = None, verbose: bool = False) -> str:
     """The whole page."""
     page.line(headline(found), _STYLES[found.exit_code])
     _pin(found, page)
@@ -64,7 +66,7 @@ def render(found: Recommendation, page: Page, lock: str | None = None, verbose: 
     for note in found.notes:
         page.paragraph("  note    ", note)
     if lock is not None:
-        page.paragraph("  lock    ", f"written to {lock}")
+        page.paragraph("  lock    ", lock_text(lock))
     for number, (words, command) in enumerate(next_steps(found, lock)):
         page.paragraph("  next    " if number == 0 else "          ", f"{words}:")
         page.whole(f"            {command}")
@@ -73,17 +75,31 @@ def render(found: Recommendation, page: Page, lock: str | None = None, verbose: 
     return page.text()
 
 
+def lock_text(lock: Written) -> str:
+    """What became of the lock file."""
+    entry = lock.entry
+    if entry is None:
+        return f"nothing was written to {lock.path}: this is no build of a Hub kernel with a commit"
+    if not lock.kept:
+        return f"written to {lock.path}"
+    was = f"{short(entry.revision or entry.commit)} of {entry.date}, {entry.verdict.text}"
+    return f"{lock.path} was left as it is: it has {was}, and what was not run does not take the place of that"
+
+
 def headline(found: Recommendation) -> str:
     """The answer in one line."""
     chosen, inference = found.chosen, found.policy.inference
     name = _brief(chosen, found) if chosen.kind == "kernel" else chosen.name
+    unused = f", {text}" if (text := unused_gpu_text(found.environment)) else ""
     if chosen.passes(inference):
         assert chosen.trial is not None
         only = " for inference" if inference else ""
-        return f"{found.reference}: {name} is right here{only}: {chosen.trial.verdict.text}"
+        return f"{found.reference}: {name} is right here{only}{unused}: {chosen.trial.verdict.text}"
     if chosen.basis == "predicted":
         faults = f", but for some uses it has a known fault [{', '.join(chosen.rules)}]" if chosen.rules else ""
-        return f"{found.reference}: {name} should load here{faults}; untested"
+        return f"{found.reference}: {name} should load here{unused}{faults}; untested"
+    if chosen.basis == "not determined":
+        return f"{found.reference}: nothing can be chosen here: {chosen.why}"
     if found.exit_code == 3:
         return f"{found.reference}: nothing can be said for certain of it here; {name} is always there"
     return f"{found.reference}: nothing that fits here is right; what remains is {name}"
@@ -107,7 +123,7 @@ def workload_text(found: Recommendation) -> str:
     return ", ".join([kind, heads, str(asked["dtype"]), *more])
 
 
-def next_steps(found: Recommendation, lock: str | None = None) -> Iterator[tuple[str, str]]:
+def next_steps(found: Recommendation, lock: Written | None = None) -> Iterator[tuple[str, str]]:
     """What to do with the answer, or to get a better one: words and a command."""
     options = _options(found)
     again = f"kerneldoctor recommend {found.reference}{options}"
@@ -165,7 +181,7 @@ def _pin(found: Recommendation, page: Page) -> None:
     for name, text in found.pin.forms.items():
         page.whole(f"{label}{text}{'' if name == 'trl' else comment}", "bold")
         label = "          "
-    if not found.pin.is_commit:
+    if found.chosen.kind == "kernel" and not found.pin.is_commit:
         page.paragraph(label, "a branch, which can move: no commit of it is known here")
     if found.pin.kernels_lock:
         page.whole(f"  project {found.pin.kernels_lock[0]}")

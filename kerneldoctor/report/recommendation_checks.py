@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from ..engine.model import Rule, Severity
-from ..recommendation.model import Candidate, Recommendation
+from ..recommendation.model import Candidate, Recommendation, Written
 from .checks import Check, Checks, Section, Status, count, rule_texts
 from .recommendation import common_obstacle, evidence, headline, next_steps, workload_text
 from .variants import option_text
@@ -16,7 +16,7 @@ def of_recommendation(
     version: str,
     date: str,
     rules: Iterable[Rule] = (),
-    lock: str | None = None,
+    lock: Written | None = None,
     addressed: Callable[[str], str] = lambda text: text,
 ) -> Checks:
     """The checks of a recommendation: the answer, on which the exit code rests, and one a candidate.

@@ -11,7 +11,7 @@ import pytest
 
 from kerneldoctor import api_recommend
 from kerneldoctor.api_recommend import Doing, Recommendation
-from kerneldoctor.environment import CachedKernel, Environment, FlashAttention, absent
+from kerneldoctor.environment import CachedKernel, Environment, FlashAttention, Torch, absent
 from kerneldoctor.errors import UsageError
 from kerneldoctor.hub import index
 from kerneldoctor.hub.listing import Build, Listing, Version
@@ -20,13 +20,13 @@ from kerneldoctor.lock import read_lock
 from kerneldoctor.recommendation.model import Candidate
 from kerneldoctor.report.checks import code_of
 from kerneldoctor.report.layout import Page
-from kerneldoctor.report.recommendation import next_steps, render, to_json
+from kerneldoctor.report.recommendation import lock_text, next_steps, render, to_json
 from kerneldoctor.report.recommendation_checks import of_recommendation
 from kerneldoctor.smoke.trial import Pin, Refusal, Subject, Trial, Verdict
 from kerneldoctor.smoke.wish import Cases
 from tests.hub.machines import FLASH, machine, seen
 
-from .stage import COMMITS, FA3, FAILED, PARTIAL, PASSED, Stage, each, flash_attn_3, keep, real_matrix
+from .stage import COMMITS, DAY, FA3, FAILED, GOOD, PARTIAL, PASSED, Stage, each, flash_attn_3, keep, real_matrix
 
 CU130, CU128, OLD = machine("2.13.0+cu130"), machine("2.13.0+cu128"), machine("2.11.0+cu128")
 GROUPED = Cases(workload={"heads": 14, "kv_heads": 2, "head_dim": 64})
@@ -163,8 +163,38 @@ def test_everything_is_broken(stage: Stage) -> None:
     assert (stage.versions, found.chosen.name, found.exit_code) == (["v4", "v3"], "sdpa", 1)
     assert page(found).startswith(f"{FLASH}: nothing that fits here is right; what remains is sdpa")
     assert not [option for option in found.options if option.version in ("v4", "v3") and "cu130" in option.build]
-    with pytest.raises(UsageError, match="nothing was written"):
-        api_recommend.write(found, "/nonexistent/kerneldoctor.lock")
+    written = api_recommend.write(found, "/nonexistent/kerneldoctor.lock")
+    assert written.entry is None
+    assert "nothing was written to /nonexistent/kerneldoctor.lock" in lock_text(written)
+    assert (found.pin.is_commit, to_json(found, written)["lock"]) == (False, None)
+
+
+class TestWithoutTorch:
+    MACHINE = replace(machine(gpus=absent("NVML")), torch=Torch(version=absent("not installed")))
+
+    @pytest.mark.parametrize("run", [True, False])
+    def test_nothing_is_chosen_and_sdpa_is_not_offered(self, stage: Stage, run: bool) -> None:
+        found = ask(self.MACHINE, doing=Doing(run=run))
+        assert (found.exit_code, found.pin.forms, to_json(found)["ran"]) == (3, {}, False)
+        text = page(found)
+        assert text.startswith(f"{FLASH}: nothing can be chosen here: no torch is installed")
+        assert "always there" not in text
+        assert 'attn_implementation="sdpa"' not in text
+
+    def test_a_torch_is_offered_once_a_version(self, stage: Stage) -> None:
+        builds = (Build("torch-stable-abi210-cpu-x86_64-linux", GOOD),)  # every torch from 2.10 on would do
+        keep(Listing(FLASH, "live", DAY, (Version("v3", COMMITS["v3"], builds, "live", DAY, True),)))
+        assert [option.version for option in ask(self.MACHINE).options] == ["v3"]
+
+
+def test_a_torch_that_leaves_the_gpu_alone_is_named_in_the_headline(stage: Stage) -> None:
+    cpu = Build("torch-stable-abi210-cpu-x86_64-linux", "4eec01c")
+    keep(Listing(FLASH, "live", "2026-12-01", (Version("v3", COMMITS["v3"], (cpu,), "live", "2026-12-01", True),)))
+    stage.verdicts = each({}, PASSED)
+    for run, said in ((False, "should load"), (True, "is right")):
+        found = ask(machine("2.13.0+cpu"), doing=Doing(run=run))
+        assert page(found).startswith(f"{FLASH}: v3 {said} here, on the CPU: torch 2.13.0+cpu is a CPU build")
+    assert "is a CPU build" not in page(ask(machine("2.13.0+cpu", absent("NVML"))))
 
 
 class TestNotMeasured:
@@ -320,6 +350,15 @@ class TestTheInstalledPackage:
     def test_a_repository_is_asked_for_without_it(self, stage: Stage) -> None:
         assert not [c for c in ask(self.MACHINE).candidates if c.kind == "package"]
 
+    def test_what_the_name_means_and_is_not_there_is_said(self, stage: Stage) -> None:
+        environment = machine("2.13.0+cu130", transformers="5.22.2")  # to which it is v4
+        keep(Listing(FLASH, "live", "2026-12-01", real_matrix().versions[1:]))
+        found = ask(environment, reference="flash_attention_2")
+        assert found.chosen.version == "v3"
+        (missing,) = (candidate for candidate in found.candidates if candidate.version == "v4")
+        assert missing.why.startswith("what flash_attention_2 means for transformers 5.22.2; ")
+        assert not [c for c in ask(environment).candidates if c.version == "v4"]
+
     def test_no_name_at_all_means_flash_attention_2(self, stage: Stage) -> None:
         found = api_recommend.recommend(environment=machine("2.13.0+cu130", transformers="5.22.2"))
         assert (found.reference, found.chosen.version) == ("flash_attention_2", "v4")
@@ -341,7 +380,8 @@ def test_what_cannot_be_chosen_is_wrong_use() -> None:
 class TestWhatIsKept:
     def test_the_entry_of_a_measured_pin(self, stage: Stage, tmp_path: Path) -> None:
         path = str(tmp_path / "kerneldoctor.lock")
-        entry = api_recommend.write(ask(OLD, GROUPED), path)
+        entry = api_recommend.write(ask(OLD, GROUPED), path).entry
+        assert entry is not None
         assert read_lock(path) == (entry,)
         assert (entry.reference, entry.pin, entry.revision) == (FLASH, f"{FLASH}@{COMMITS['v2']}", "v2")
         assert (entry.verdict.kind, entry.environment["backend"]) == ("passed", "cuda 12.8")
@@ -349,7 +389,21 @@ class TestWhatIsKept:
 
     def test_one_that_was_not_run_is_kept_as_untested(self, stage: Stage, tmp_path: Path) -> None:
         found = ask(CU130, doing=Doing(run=False))
-        assert api_recommend.write(found, str(tmp_path / "lock")).verdict.kind == "untested"
+        written = api_recommend.write(found, str(tmp_path / "lock"))
+        assert written.entry is not None
+        assert written.entry.verdict.kind == "untested"
+
+    def test_what_was_not_run_does_not_take_the_place_of_what_was(self, stage: Stage, tmp_path: Path) -> None:
+        path = str(tmp_path / "lock")
+        measured = api_recommend.write(ask(CU130), path).entry
+        found = ask(CU130, doing=Doing(run=False))
+        written = api_recommend.write(found, path)
+        assert (written.kept, written.entry, read_lock(path)) == (True, measured, (measured,))
+        assert "was left as it is: it has v4" in " ".join(render(found, Page(300), written).split())
+        assert to_json(found, written)["lock"] is None
+        stage.verdicts = each({"v3": PASSED})
+        again = api_recommend.write(ask(CU130), path)
+        assert (again.kept, again.entry and again.entry.revision) == (False, "v3")
 
     def test_lines_for_kernels_lock(self, stage: Stage) -> None:
         assert ask(CU130).pin.kernels_lock == ("[tool.kernels.dependencies]", f'"{FLASH}" = 4')
