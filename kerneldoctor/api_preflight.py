@@ -39,7 +39,7 @@ class Preflight:
 USUAL_AROUND = Around()
 
 
-def preflight(
+def run_preflight(
     policy: Policy, around: Around = USUAL_AROUND, report: Callable[[Preflight], None] = lambda found: None
 ) -> int:
     """Check everything that the policy demands, here and on every rank of the job, and say how the process should end.

@@ -104,7 +104,7 @@ def preflight(config: str | None, env: str | None, **options: Any) -> int:
         _on_signals(lambda number, frame: None)
     step = _step if sys.stderr.isatty() else lambda text: None
     around = Around(env, not options["no_redact"], None, step, _warn)
-    code = api_preflight.preflight(policy, around, lambda found: _deliver(found, options))
+    code = api_preflight.run_preflight(policy, around, lambda found: _deliver(found, options))
     if launched:
         _on_signals(signal.SIG_IGN)  # a handler of ours would not hold while Python ends
     return code

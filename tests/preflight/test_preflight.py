@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+import kerneldoctor
 from kerneldoctor.environment import CachedKernel, Environment, absent
 from kerneldoctor.lock import Locked, LockedVerdict, fingerprint, write_lock
+from kerneldoctor.preflight.policy import Around
 from tests.hub.machines import machine
 from tests.hub.server import Hub, serve
 from tests.kernels.layout import VARIANT, attention, publish, repository, source
@@ -288,6 +290,16 @@ def test_no_policy_makes_the_scan_and_says_so(job: Job) -> None:
     assert "the scan alone; name a kernel with --kernel" in " ".join(out.split())
     job.policy(f'kernels = ["{REPO}@v1"]\nrun = "scan"\n')
     assert job.run()[1].startswith("nothing against it, but no kernel was looked at: ")
+
+
+def test_from_python_a_policy_gives_its_checks_and_the_code(job: Job) -> None:
+    job.policy('run = "scan"\nminimum = {torch = "2.14"}\n')
+    found: list[kerneldoctor.Preflight] = []
+    policy = kerneldoctor.read_policy(str(job.folder / "kerneldoctor.toml"))
+    assert kerneldoctor.run_preflight(policy, Around(env=str(job.folder / "facts.json")), found.append) == 1
+    assert [check.id for check in found[0].checks.checks if check.decisive and check.status == "failed"] == [
+        "minimum:torch"
+    ]
 
 
 def test_a_kernel_can_be_named_without_an_option(job: Job) -> None:
