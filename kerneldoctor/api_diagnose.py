@@ -33,7 +33,11 @@ def diagnose_many(
     """Diagnose files, and all files below folders, on several processes (`jobs`; one a core by default), in order.
 
     render: what is made of each Diagnosis in its process; a function of a module. A file that cannot be read is an
-    Outcome with an error. Raises RuleError where a folder of rules cannot be used.
+    Outcome with an error. Raises UsageError where there is no file at all, and RuleError for rules.
     """
+    from .errors import UsageError
+
     files = [file for path in map(str, paths) for file in (reports_in(path) if Path(path).is_dir() else [path])]
+    if not files:
+        raise UsageError(f"no report in {', '.join(map(str, paths)) or 'what was named'}: there is no file")
     yield from diagnose_files(files, jobs=jobs, folders=tuple(map(str, rules)), render=render)

@@ -39,7 +39,7 @@ def diagnose(files: tuple[str, ...], form: str, output: str | None, **options: A
     """Read a pasted bug report and name the fault: what it is, how sure, which lines show it, what to do.
 
     FILE is a text file, - for standard input, or a folder of reports. Exit code 0: answered; 1: a finding at or above
-    --fail-on; 3: nothing could be determined for a single report.
+    --fail-on; 3: nothing could be determined for a single report, or a file that was named could not be read.
     """
     if not files:
         raise UsageError("name a file with the report, a folder of them, or - for standard input")
@@ -96,7 +96,10 @@ def _many(
         documents.append({**redact(document), "file": outcome.path})  # the name leads back to the report
     terminal.deliver(_WRITERS[form](documents), output)
     worst = {a["severity"] for d in documents for a in d["answers"] if a["certainty"] == "confirmed"}
-    return 1 if _fails(worst, options["fail_on"]) else 0
+    if _fails(worst, options["fail_on"]):
+        return 1
+    named = {path for path in files if not Path(path).is_dir()}
+    return 3 if any(d["file"] in named and d["error"] for d in documents) else 0
 
 
 def _with_progress(outcomes: Iterable[Outcome], quiet: bool) -> Iterator[Outcome]:
@@ -144,7 +147,7 @@ def _console(documents: list[dict[str, Any]]) -> str:
     for document in documents:
         best = document["answers"][0] if document["answers"] else None
         text = f"{best['rule']} {best['certainty']}: {best['title']}" if best else document["verdict"]
-        lines.append(printable(f"{document['file']}: {text}\n"))
+        lines.append(printable(f"{' '.join(document['file'].split())}: {text}\n"))
     return "".join(lines)
 
 

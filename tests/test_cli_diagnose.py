@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -121,12 +122,24 @@ def test_a_folder_gives_a_table_in_order_with_the_bad_file_named(tmp_path: Path,
     for number in range(30):
         (folder / f"{number:02}.md").write_text(REPORT if number % 3 else "=cmd()", "utf-8")
     done = run(str(folder), str(tmp_path / "gone.md"), "--format", "csv", "--jobs", "2")
-    assert done.returncode == 0
+    assert done.returncode == 3  # a file that was named is not there
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [Path(row["file"]).name for row in rows] == [f"{n:02}.md" for n in range(30)] + ["gone.md"]
     assert [row["rule"] for row in rows[:3]] == ["", "KD1001", "KD1001"]
     assert rows[-1]["verdict"] == "unreadable"
     assert "31 reports, 1 could not be read" in done.stderr
+
+
+def test_what_is_no_file_has_a_row_and_an_empty_folder_is_said(tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    empty = run(str(folder), "--format", "json")
+    assert (empty.returncode, empty.stdout) == (2, "")
+    assert "no report in" in empty.stderr
+    os.mkfifo(folder / "pipe")
+    (folder / "gone").symlink_to(tmp_path / "nowhere")
+    done = run(str(folder), "--format", "json", "--quiet")
+    assert [d["verdict"] for d in json.loads(done.stdout)] == ["unreadable", "unreadable"]
 
 
 def test_a_folder_as_json_is_a_list(tmp_path: Path, report: str) -> None:

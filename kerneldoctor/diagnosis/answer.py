@@ -19,7 +19,7 @@ from ..engine.case import Case, Kernel, Tables, Workload
 from ..engine.conditions import leaves
 from ..engine.loading import all_rules, shipped_tables
 from ..engine.matching import judge_certain, judge_told
-from ..engine.model import Finding, Rule
+from ..engine.model import Finding, Rule, Severity
 from ..engine.patterns import squeeze
 from ..engine.symptoms import STRENGTHS, Hit, Symptoms
 from ..engine.testimony import add_told, add_told_of, infer, told
@@ -40,6 +40,7 @@ _SHOWN_LINES = 6
 _TAKEN_FOR_GRANTED = ("gpu.visible",)  # somebody who reports on a GPU uses it
 _UNSAID = re.compile(r"\((?:unknown|none)\)")  # what a template says of a fact that it lacks
 _MENTION = intake.is_mention_of_message
+_CRASH = re.compile(r"\b\w{0,40}(?:Error|Exception)\b: |\bfatal ?(?:error)?\s*:|undefined symbol|: error: ")
 _MENTIONED = 30  # what a mere mention costs
 
 
@@ -203,16 +204,29 @@ def _by_text(found: tuple[Finding, ...], truth: bool | None, hits: list[Hit], ca
     score -= _MENTIONED * (standing != "open")
     others = bool(truth) and _has_other_lines(finding, hits)
     sure = others if standing == "mentioned" else standing == "open" and (bool(truth) or best.strength == "decisive")
-    settled = _settled(finding, sure)
+    settled = _settled(replace(finding, severity=_harm(finding, hits)) if standing == "open" else finding, sure)
     return Answer(
         finding=settled,
         basis="text and facts" if truth else "text",
         lines=_lines(hits, settled.facts),
         subjects=_subjects(found),
-        ask=None if sure or standing == "mended" else ask_for(settled.missing, case),
+        ask=_open_question(finding, settled, sure, case) if standing != "mended" else None,
         score=score,
         standing=standing,
     )
+
+
+def _open_question(finding: Finding, settled: Finding, sure: bool, case: Case) -> Ask | None:
+    """What to ask for: what would settle it, or what a remedy lacks where there is none."""
+    if sure and settled.remedies:
+        return None
+    return ask_for(finding.missing if sure else settled.missing, case)
+
+
+def _harm(finding: Finding, hits: Iterable[Hit]) -> Severity:
+    """A fault of which somebody shows the crash is no mere risk."""
+    crashed = any(_CRASH.search(line) for hit in hits if hit.strength != "hint" for line in hit.lines)
+    return "error" if crashed else finding.severity
 
 
 def _standing(hits: Iterable[Hit]) -> Standing:

@@ -21,9 +21,16 @@ _SCAN = ("machine, driver, torch and packages in one report", "kerneldoctor scan
 REPLAY = Ask(
     "what the recorded machine says: save the capture to a file", "kerneldoctor scan --replay capture.json", ()
 )
+_ENVIRONMENT = (
+    "torch, driver, GPUs and the installed versions",
+    "python -m torch.utils.collect_env; python -m pip list",
+)
 _LISTING = ("the installed versions", "python -m pip list")
-# By the head of a fact path: what to call it, and the command that shows it.
+# By a fact path, or the head of one: what to call it, and the command that shows it.
 _SOURCES: dict[str, tuple[str, str]] = {
+    "driver.fabric_manager": ("whether the fabric manager runs", "systemctl status nvidia-fabricmanager --no-pager"),
+    "driver.device_nodes": ("the device files of the driver", "ls -l /dev/nvidia*"),
+    "system.wsl": ("the kernel, and the device files of the driver", "uname -a; ls -l /dev/nvidia*"),
     "driver": ("driver, GPUs and what CUDA the driver offers", "nvidia-smi"),
     "gpu": ("driver, GPUs and what CUDA the driver offers", "nvidia-smi"),
     "gpus": ("driver, GPUs and what CUDA the driver offers", "nvidia-smi"),
@@ -57,11 +64,11 @@ _SOURCES: dict[str, tuple[str, str]] = {
 def ask_for(missing: Iterable[str], case: Case) -> Ask | None:
     """The command that would give the most of the missing facts; a whole scan where nothing particular is missing."""
     wanted = tuple(dict.fromkeys(missing))
-    if not wanted:
-        return Ask(*_SCAN, ())
+    if not wanted:  # of what every reporter has at hand
+        return Ask(*_ENVIRONMENT, ())
     groups: dict[tuple[str, str], list[str]] = {}
     for path in wanted:
-        groups.setdefault(_SOURCES.get(path.partition(".")[0], _SCAN), []).append(path)
+        groups.setdefault(_SOURCES.get(path) or _SOURCES.get(path.partition(".")[0], _SCAN), []).append(path)
     (what, command), facts = max(groups.items(), key=lambda group: len(group[1]))
     if len(groups) > 2:
         (what, command), facts = _SCAN, list(wanted)

@@ -32,12 +32,12 @@ class Outcome:
 
 
 def reports_in(path: str) -> list[str]:
-    """The files below a folder in order of their names; hidden ones and links are left out."""
+    """What stands below a folder by name, pipes and broken links too; hidden ones and links are left out."""
     found: list[str] = []
     for root, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         places = (Path(root) / name for name in sorted(names) if not name.startswith("."))
-        found += [str(place) for place in places if place.is_file() and not place.is_symlink()]
+        found += [str(place) for place in places if not place.is_symlink() or not place.exists()]
     return found
 
 

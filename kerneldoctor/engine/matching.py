@@ -12,7 +12,7 @@ from ..values import dataclass
 from .case import Case
 from .conditions import BINARY, Truth, deciding, evaluate, leaves, undecided
 from .model import SEVERITIES, Advice, Condition, Finding, Leaf, Remedy, Rule, Tree, UsedFact
-from .templates import TEMPLATE, can_fill, fill, nameless, settle
+from .templates import TEMPLATE, can_fill, fill, nameless, places, settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +195,9 @@ def _advice(remedies: Iterable[Remedy], case: Case) -> Iterator[Advice]:
 
 def _complete(remedy: Remedy, case: Case) -> bool:
     """Whether no fact is missing from what a person would type or do: half a command is worse than none."""
-    texts = (remedy.title, remedy.command, remedy.pin, remedy.snippet)
-    return all(can_fill(text.replace("{remedy.pin}", remedy.pin), case) for text in texts)
+    typed = [text.replace("{remedy.pin}", remedy.pin) for text in (remedy.command, remedy.pin, remedy.snippet)]
+    named = all(case.fact(path).is_known for text in typed for path in places(text))  # "the kernel" is no argument
+    return named and can_fill(remedy.title, case)
 
 
 def _fill_remedy(remedy: Remedy, case: Case, certain: bool) -> Advice:

@@ -29,6 +29,7 @@ from .notebook import Listing
 
 _NOT_SAID = unknown("the text does not say")
 _FA = {"flash_attn": ("flash-attn",), "flash_attn_3": ("flash-attn-3", "fa3-fwd"), "flash_attn_4": ("flash-attn-4",)}
+_BUILDS = "kernels"  # what `hub` reads from the name of a build
 _SECTIONS = ("system", "python", "driver", "visibility", "toolkit", "torch", "huggingface", "deep", "requirements")
 
 
@@ -61,6 +62,11 @@ def choose(sightings: Iterable[Sighting], others: Iterable[Sighting] = ()) -> Ch
         against = [s for s in group if not agree(path, best.value, s.value)]
         if against:
             contradictions.append(Contradiction(path, (best, *_distinct(against)), _reason(best, against)))
+    own, listed = taken.get("torch.version"), taken.get("packages.torch.version")
+    if own is not None and own.kind == _BUILDS and listed is not None:
+        for path in ("torch.version", "torch.cuda"):
+            if path in taken and taken[path].kind == _BUILDS:
+                del taken[path]
     return Choice(taken, [*contradictions, *_torch_twice(taken), *_between(taken, others)])
 
 
@@ -111,6 +117,8 @@ def _assign_cuda(groups: dict[str, list[Sighting]]) -> None:
 
 
 def _best(path: str, group: list[Sighting]) -> Sighting | None:
+    if path in ("torch.version", "torch.cuda"):  # a build is named for a torch, which need not be the one here
+        group = [s for s in group if s.kind != _BUILDS] or group
     ordered = sorted(group, key=lambda s: s.source)  # stable: of one class the first comes first
     best = ordered[0]
     rivals = {str(s.value) for s in ordered if s.source is best.source}

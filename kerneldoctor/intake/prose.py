@@ -36,7 +36,8 @@ _CUDA = re.compile(
 )
 _CU_TAG = re.compile(r"(?<![\w.-])cu(1[0-9])(\d)(?![\w-])", re.IGNORECASE)
 _DRIVER = re.compile(
-    r"(?<![\w])drivers?(?:\s{1,2}(?:version|ver\.?|r))?[\s:=]{0,3}(?:is |nvidia-?)?v?(\d{3}(?:\.\d{1,3}){1,2}"
+    r"(?<![\w])(?:drivers?|pilote|treiber|controlador|драйвер\w?|驱动(?:版本)?|ドライバー?)"
+    r"(?:\s{1,2}(?:version|ver\.?|r))?[\s:=]{0,3}(?:is |nvidia-?)?v?(\d{3}(?:\.\d{1,3}){1,2}"
     r"|[3-6]\d\d)(?!\d|\.\d)",
     re.IGNORECASE,
 )
@@ -74,6 +75,7 @@ _FILLER = re.compile(
     r"|info|machine|x64|wsl2?|docker|hopper|ada|blackwell|ampere)\b",
     re.IGNORECASE,
 )
+_NAMES_DRIVER = re.compile("driver|pilote|treiber|controlador|драйвер|驱动|ドライバ")
 _CODE = re.compile(
     r"^\s*(?:File \"|from \w|import \w|def |class |#include|\$ |RUN |>>> |Downloading|Using cached|Collecting|raise "
     r"|return |assert )|site-packages|dist-packages|https?://\S*\.whl"
@@ -99,14 +101,18 @@ def read(line: Line, notebook: Notebook) -> bool:
     if notebook.sentences > MAX_SENTENCES:
         notebook.truncated = True
         return False
+    if text.count("\ufffd") > 2:  # no text at all
+        return False
     if len(text) > _LONGEST or _CODE.search(text) or (notebook.current(line) and _KEY.match(text)):
         return False
+    text = _THROWN.sub(". ", text, count=1)
     error = bool(_ERROR.search(text))
     for clause in clauses(text):
         found = list(_items(clause, hint))
         if not found:
             continue
-        source = Source.MENTIONED if error else _source(clause, found)
+        told = not error and not _INSTALLS.search(clause)
+        source = _source(clause, found) if told else Source.MENTIONED
         moved = source is Source.MENTIONED and not error and has_moved(clause, text)
         if moved:
             source = Source.SAID
@@ -125,9 +131,16 @@ def read(line: Line, notebook: Notebook) -> bool:
 
 # A message's numbers are what it asks for or what it was built for; those that say what is there, `runs` reads.
 _ERROR = re.compile(
-    r"^\W{0,8}(?:[\w.]{0,60}(?:Error|Exception|Warning)|ERROR|FATAL|fatal|warning|error)\b\s?:|pip3? install"
+    r"^\W{0,8}(?:[\w.]{0,60}(?:Error|Exception|Warning)|ERROR|FATAL|fatal|warning|error)\b\s?:"
     r"|: error:|UserWarning:"
 )
+# "On my RTX 2060 I get: RuntimeError: … My driver: 570": the message between what is said of the machine.
+_THROWN = re.compile(
+    r"(?<=.{9})\b[A-Za-z_.]{0,60}(?:Error|Exception): .{0,500}?"
+    r"(?:[.!] (?=(?:my|our|i|we|torch|driver|gpu|card|python|on|with|here)\b)|$)",
+    re.IGNORECASE,
+)
+_INSTALLS = re.compile(r"\bpip3? install\s[^`\s]{0,80}\d")  # what is asked for there, `shell` reads
 _KEY = re.compile(r"\s*[-*]?\s*`?[A-Za-z][\w ()/?`.-]{1,50}\s*:\s")
 
 
@@ -169,7 +182,7 @@ def _items(clause: str, hint: bool) -> Iterator[Item]:
         yield from _pythons(clause)
     if "cu" in low:
         yield from _cudas(clause)
-    if "driver" in low:
+    if _NAMES_DRIVER.search(low):
         for pattern in (_DRIVER, _DRIVER_BEHIND):
             yield from (("driver.version", m[1], m.start(), m.end()) for m in pattern.finditer(clause))
     if _DOTTED.search(clause):
@@ -247,7 +260,8 @@ def _systems(clause: str) -> Iterator[Item]:
 
 
 CUES = (
-    "torch", "python", "py3", "cp3", "cuda", "cu1", "driver", "rtx", "gtx", "geforce", "4090", "5090", "3090",
+    "torch", "python", "py3", "cp3", "cuda", "cu1", "driver", "pilote", "treiber", "драйвер", "驱动", "ドライバ",
+    "rtx", "gtx", "geforce", "4090", "5090", "3090",
     "4080", "5080", "3080", "4070", "5070", "3070", "4060", "5060", "3060", "2080", "tesla", "h100", "h200", "h800",
     "h20", "a100", "a800", "a10", "a30", "a40", "a60", "b200", "b300", "l40", "l4", "l20", "t4", "v100", "p100",
     "gh200", "gb200", "gb300", "gb10", "mi2", "mi3", "jetson", "orin", "thor", "radeon", "titan", "quadro",

@@ -106,6 +106,8 @@ def _as_utf8(data: bytes) -> bytes:
     head = data[:2000]
     if len(head) > 20 and head[1::2].count(0) > len(head) * 0.4 and head[::2].count(0) == 0:
         return data.decode("utf-16-le", "replace").encode("utf-8", "replace")
+    if len(head) > 20 and head[::2].count(0) > len(head) * 0.4 and head[1::2].count(0) == 0:
+        return data.decode("utf-16-be", "replace").encode("utf-8", "replace")
     return data.removeprefix(codecs.BOM_UTF8)
 
 

@@ -69,7 +69,8 @@ _MENDED = re.compile(
     r"|gone)\b"
     r"|\bclosing\b(?: (?:this|the|it|now|as))?|\bcan be closed\b|\bfor (?:future readers|the record"
     r"|anyone (?:else )?who)\b"
-    r"|已解决|解决了|解決しました|解決した|решено|помогло|заработало|gelöst|funktioniert jetzt|läuft (?:jetzt|wieder)|résolu"
+    r"|已解决|解决了|解決しました|解決した|решено|помогло|заработало|gelöst|funktioniert jetzt"
+    r"|läuft (?:jetzt|wieder)|résolu"
     r"|solucionad[oa]|resuelt[oa]|risolto",
     re.IGNORECASE,
 )
@@ -88,7 +89,7 @@ _STILL = re.compile(
     r"|says?|crash\w*|throws?|see))\b",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.!?;。])\s+|\s+(?=but\b)|(?<=[。！？])")
+_SENTENCE = re.compile("(?<=[.!?;\u3002])\\s+|\\s+(?=but\\b)|(?<=[\u3002\uff01\uff1f])")
 
 
 _BOLD = re.compile(
@@ -101,21 +102,20 @@ COMMENT = re.compile(
     r"|\s·\s(?:comment|description|review|review thread|answer)\s·.{0,30})\s*:?$"
 )
 _CHAT = re.compile(
-    r"^\s{0,3}(?:\[[\d:/ .APMapm-]{3,20}\]\s{0,2})?<?@([A-Za-z0-9][\w.-]{0,30})>?(?:\s{0,2}\[[\d:/ .-]{3,20}\])?\s{0,2}:\s"
+    r"^\s{0,3}(?:\[[\d:/ .APMapm-]{3,20}\]\s{0,2})?<?@([A-Za-z0-9][\w.-]{0,30})>?"
+    r"(?:\s{0,2}\[[\d:/ .-]{3,20}\])?\s{0,2}:\s"
 )
 
 
 # What people put in bold before a value or a section, and is no name of a person.
-_FIELDS = frozenset(
-    "gpu gpus cpu os python torch pytorch cuda driver version versions model platform environment env system "
-    "hardware error "
-    "errors problem question answer steps expected actual note update edit description setup log logs output "
-    "command code "
-    "summary title repro reproduction traceback transformers kernels flash-attn flash_attn name package packages "
-    "info details "
-    "behavior result results workaround solution fix cause reason server laptop desktop machine before after now "
-    "then".split()
-)
+_FIELDS = frozenset({
+    "actual", "after", "answer", "before", "behavior", "cause", "code", "command", "cpu", "cuda", "description",
+    "desktop", "details", "driver", "edit", "env", "environment", "error", "errors", "expected", "fix", "flash-attn",
+    "flash_attn", "gpu", "gpus", "hardware", "info", "kernels", "laptop", "log", "logs", "machine", "model", "name",
+    "note", "now", "os", "output", "package", "packages", "platform", "problem", "python", "pytorch", "question",
+    "reason", "repro", "reproduction", "result", "results", "server", "setup", "solution", "steps", "summary",
+    "system", "then", "title", "torch", "traceback", "transformers", "update", "version", "versions", "workaround",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,12 @@ def voices(lines: Sequence[str]) -> list[Said]:
     ]
 
 
+_THROWN = re.compile(r"\W{0,8}(?:[\w.]{0,80})(?:Error|Exception|Warning|Fatal)\b(?:\(|: )")
+
+
 def is_mention_of_message(line: str) -> bool:
     """Whether somebody speaks of a message without having it now."""
-    return bool(_MENTION.search(line))
+    return bool(_MENTION.search(line)) and not _THROWN.match(line)
 
 
 def _speakers(lines: Sequence[str]) -> list[str]:

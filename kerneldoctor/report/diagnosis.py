@@ -33,12 +33,22 @@ def headline(diagnosis: Diagnosis) -> str:
     if not diagnosis.answers:
         return "No known fault speaks out of this report."
     best = diagnosis.answers[0]
-    told = any(a.basis != "facts" and a.finding.explained_by == best.finding.rule for a in diagnosis.answers)
     if best.standing != "open":
         return _STANDINGS[best.standing]
-    if best.basis == "facts" and not told and diagnosis.has_error and best.finding.certainty == "confirmed":
+    if _is_beside(diagnosis):
         return "The message itself is not known; the environment has a known fault."
+    if best.finding.certainty == "possible" and any(
+        a.finding.explained_by == best.finding.rule and a.finding.certainty == "confirmed" for a in diagnosis.answers
+    ):
+        return "This is a known fault, and this may be its cause."
     return "This is a known fault." if best.finding.certainty == "confirmed" else "This may be a known fault."
+
+
+def _is_beside(diagnosis: Diagnosis) -> bool:
+    """Whether the best answer is a fault of the environment that no word of the report speaks of."""
+    best = diagnosis.answers[0]
+    told = any(a.basis != "facts" and a.finding.explained_by == best.finding.rule for a in diagnosis.answers)
+    return best.basis == "facts" and not told and diagnosis.has_error and best.finding.certainty == "confirmed"
 
 
 def render(diagnosis: Diagnosis, page: Page, verbose: bool = False) -> str:
@@ -169,6 +179,8 @@ def _reply(diagnosis: Diagnosis) -> Iterable[str]:
         return
     best = diagnosis.answers[0]
     finding = best.finding
+    if _is_beside(diagnosis):
+        yield "I do not know the message itself. Beside that, the environment has a fault that is known:"
     sure = "A known fault" if finding.certainty == "confirmed" else "This may be a known fault"
     if best.standing == "mended":
         sure = "A known fault, which was mended here as I read it"

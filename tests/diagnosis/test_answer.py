@@ -130,3 +130,62 @@ def test_two_torch_versions_are_reported_as_a_contradiction() -> None:
 @given(st.one_of(st.text(max_size=400), st.binary(max_size=400)))
 def test_no_text_makes_it_fail(text: str | bytes) -> None:
     diagnose_text(text)
+
+
+def test_a_shown_crash_is_an_error_and_a_mere_risk_is_not() -> None:
+    crash = diagnose_text("ptxas fatal : Value 'sm_120' is not defined for option 'gpu-name'").answers[0]
+    assert (crash.finding.rule, crash.finding.severity) == ("KD6004", "error")
+
+
+def test_a_confirmed_answer_without_a_remedy_asks_for_what_the_remedy_lacks() -> None:
+    found = diagnose_text("libcudart.so.13: cannot open shared object file\nimport vllm._C")
+    assert found.answers[0].finding.remedies or found.answers[0].ask is not None
+
+
+def test_no_remedy_types_a_name_that_is_not_known() -> None:
+    found = diagnose_text(
+        "kernels/utils.py in install_kernel\nLocalEntryNotFoundError: outgoing traffic has been disabled"
+    )
+    assert found.answers[0].finding.rule == "KD3011"
+    assert all("the kernel" not in advice.command for advice in found.answers[0].finding.remedies)
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("Error 802: system not yet initialized, 8 x H100", "systemctl status nvidia-fabricmanager"),
+        ("something hangs", "torch.utils.collect_env"),
+    ],
+)
+def test_what_to_ask_for_is_at_hand(text: str, command: str) -> None:
+    ask = diagnose_text(text).ask
+    assert ask is not None
+    assert command in ask.command
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ("On my laptop (RTX 2060) I get: RuntimeError: only supports Ampere GPUs or newer.", "gpu", "RTX 2060"),
+        ("Windows 11, torch 2.7.0+cu128. `pip install flash-attn` fails", "torch.version", "2.7.0+cu128"),
+        ("torch 2.9.1+cu130, pilote 535.183.01, trop ancien", "driver.version", "535.183.01"),
+        ("драйвер 470.256, torch 2.8.0", "driver.version", "470.256"),
+        ("build/torch28-cxx11-cu128-x86_64-linux/a.so fails\ntorch 2.9.1+cu128", "torch.version", "2.9.1+cu128"),
+    ],
+)
+def test_facts_beside_a_message_or_in_another_language(text: str, path: str, value: str) -> None:
+    environment = diagnose_text(text).environment
+    if path == "gpu":
+        assert [gpu.name.value for gpu in environment.gpus.value or ()] == [value]
+    else:
+        assert environment.fact(path).value == value
+
+
+def test_random_bytes_have_no_facts() -> None:
+    noise = bytes((i * 7919 + i // 3 * 104729) % 256 for i in range(60_000))
+    assert diagnose_text(noise + b"\nL4 \xff\xfe\xfd\n").environment.gpus.is_unknown
+
+
+def test_utf_16_of_either_order_is_read_without_a_mark() -> None:
+    for coding in ("utf-16-le", "utf-16-be"):
+        assert rules(diagnose_text(DRIVER.encode(coding)))[0] == "KD1001"

@@ -60,6 +60,15 @@ def usual_driver_needed(case: Case) -> Fact[str]:
     return driver_needed(_supposed(case, newest_driver=False))
 
 
+@derived("torch.likely_differs", bool)
+def likely_differs(case: Case) -> Fact[bool]:
+    """Whether the advised wheel is another one than the installed torch."""
+    release, wheel = likely_release(case), likely_wheel(case)
+    if not release.is_known:
+        return absent(release.note) if release.is_absent else unknown(release.note)
+    return known(f"{release.value}+{wheel.value}" != str(case.fact("torch.version").value), "torch.version")
+
+
 def _likely(case: Case, part: int) -> Fact[str]:
     gpus = _gpus(case)
     if not gpus or not all(gpu_capability(gpu, case).is_known for gpu in gpus):
