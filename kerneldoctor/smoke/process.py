@@ -1,6 +1,6 @@
 """One child process that runs somebody else's native code: start it, hear it, end it with all that it started.
 
-Parent side, standard library only. Knows nothing of kernels or cases.
+Parent side. Knows nothing of kernels or cases.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from .surroundings import from_here, wherever
+
 MARK = "KERNELDOCTOR_RUN"  # environment variable by which a descendant that left the process group is found again
 OUTPUT_LIMIT = 64 * 1024  # bytes of what the child prints that are kept: the last ones
 GRACE = 1.0  # seconds between SIGTERM and SIGKILL
@@ -22,19 +24,25 @@ _CHUNK = 64 * 1024
 
 
 class Child:
-    """A running child in a session of its own. Its output is drained by `listen`, never trusted, and capped."""
+    """A running child in a session of its own. Its output is drained by `listen`, never trusted, and capped.
+
+    folder: for its temporary files; it stands in a new one inside, where it can neither find nor leave the user's.
+    """
 
     def __init__(self, argv: Sequence[str], nonce: str, environ: Mapping[str, str], folder: Path) -> None:
         self._nonce = nonce
         self._tail = b""
         self._code: int | None = None
+        stand = folder / "cwd"
+        stand.mkdir(exist_ok=True)
         self.process = subprocess.Popen(
-            list(argv),
+            [from_here(argv[0]), *argv[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             # Compilers that are killed leave temporary files: here they are removed with the folder.
-            env={**environ, MARK: nonce, "TMPDIR": str(folder)},
+            env={**wherever(environ), MARK: nonce, "TMPDIR": str(folder), "PWD": str(stand)},
+            cwd=stand,
             start_new_session=True,
         )
         assert self.process.stdout is not None

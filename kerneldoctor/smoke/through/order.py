@@ -9,6 +9,7 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ...engine.case import Case as Question
@@ -80,8 +81,20 @@ def request_of(through: Through, fetched: Fetched, cases: Cases, workload: Mappi
     if cases.model is not None:
         # Of a model only what differs from its config: the child reads the rest there.
         asked = {**{k: v for k, v in cases.workload.items() if v is not None}, "dtype": workload["dtype"]}
-    request = replace(fetched.request, through=through.library, attention=name, model=cases.model, workload=dict(asked))
+    request = replace(
+        fetched.request,
+        through=through.library,
+        attention=name,
+        model=_from_anywhere(cases.model),
+        workload=dict(asked),
+    )
     return replace(fetched, request=request, environ=environ)
+
+
+def _from_anywhere(model: str | None) -> str | None:
+    """The child does not stand where the user does; a name on the Hub is no path."""
+    path = Path(model).expanduser() if model is not None else None
+    return str(path.absolute()) if path is not None and path.exists() else model
 
 
 def only_asked(through: Through, subject: Subject, trust: bool) -> Fetched:
