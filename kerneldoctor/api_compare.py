@@ -153,7 +153,7 @@ class _Comparing:
 
     def _prepared(self, what: What, asked: bool) -> Implementation:
         """A kernel, fetched and looked at, or why it cannot be had."""
-        from .api_try import prepare_kernel
+        from .api_prepare import prepare_kernel
         from .compare.candidates import kernel_name
         from .compare.model import Implementation
 

@@ -99,7 +99,7 @@ ALLOWED: dict[str, set[str]] = {
         "lock",
     },
     "compare": {"errors", "environment", "smoke"},
-    "api_compare": {"errors", "environment", "host", "probes", "engine", "smoke", "api_try", "compare"},
+    "api_compare": {"errors", "environment", "host", "probes", "engine", "smoke", "api_try", "api_prepare", "compare"},
     "cli_compare": {
         "errors",
         "files",
@@ -114,7 +114,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "api": {"errors", "address", "environment", "host", "probes", "engine", "hub", "report", "files", "processes"},
     "api_hub": {"errors", "address", "environment", "host", "probes", "engine", "hub", "report", "api"},
-    "api_try": {"errors", "environment", "host", "probes", "engine", "hub", "report", "smoke", "api_hub"},
+    "api_prepare": {"errors", "environment", "engine", "hub", "report", "smoke", "api_hub"},
+    "api_try": {"errors", "environment", "host", "probes", "engine", "hub", "report", "smoke", "api_prepare"},
     "api_diagnose": {"errors", "environment", "engine", "intake", "diagnosis", "report", "api"},
     "cli_diagnose": {"errors", "report", "diagnosis", "api", "api_diagnose", "terminal"},
     "pins": {"errors", "files", "hub", "lock", "processes"},
