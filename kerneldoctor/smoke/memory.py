@@ -16,6 +16,17 @@ def host_limit() -> int:
     return max(_FLOOR, free * 3 // 4) + (os.cpu_count() or 1) * _PER_THREAD
 
 
+def kills() -> int | None:
+    """How many processes the system has killed for want of memory since it started; None where it does not say."""
+    try:
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
 def _available() -> int:
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():

@@ -35,6 +35,8 @@ class Ending:
     stages: tuple[str, ...] = ()  # every stage of that case
     seconds: float = 0.0  # since that case began
     said: set[type[Any]] = field(default_factory=set)  # kinds of events
+    lost_parent: bool = False  # the process that had started it was killed
+    for_memory: bool | None = None  # the system has killed a process for want of memory meanwhile; None: not known
 
     @property
     def signal(self) -> str:
@@ -48,6 +50,8 @@ class Ending:
             return "did not answer"
         if self.how is How.MEMORY:
             return "took too much memory"
+        if self.lost_parent:
+            return "killed the process that had started it"
         if self.signal:
             return f"died of {self.signal}"
         return f"ended with exit code {self.code}"
@@ -81,9 +85,10 @@ def dead_case(case: Case, ending: Ending, limit: float, compared: Compared | Non
         outcome, detail = "hung", f"no answer within {limit:g} s{where}; ended by force"
     elif ending.how is How.MEMORY:
         outcome, detail = "oom", f"took too much memory of the host{where}; ended by force"
+    elif ending.lost_parent:
+        outcome, detail = "crashed", f"{ending.text}{where}"
     elif ending.signal == "SIGKILL":
-        outcome = "oom"
-        detail = f"killed from outside{where}: most likely by the system, for want of memory"
+        outcome, detail = "oom" if ending.for_memory else "crashed", _killed(ending, where)
     elif ending.signal:
         outcome, detail = "crashed", f"{ending.signal}{where}{_first_words(ending.words)}"
     else:
@@ -117,9 +122,19 @@ def load_problem(end: Refused | Ending) -> LoadProblem:
     said = end.words[-_SAID:]
     if end.how in (How.HUNG, How.TOTAL):
         return LoadProblem("hung", "", f"no answer in {stage}; ended by force", stage, said)
-    if end.how is How.MEMORY or end.signal == "SIGKILL":
+    if end.signal == "SIGKILL" and not end.lost_parent:
+        kind: Any = "oom" if end.for_memory else "crashed"
+        return LoadProblem(kind, end.signal, _killed(end, f" in {stage}"), stage, said)
+    if end.how is How.MEMORY:
         return LoadProblem("oom", end.signal, f"took too much memory in {stage}", stage, said)
     return LoadProblem("crashed", end.signal, f"{end.text} in {stage}{_first_words(end.words)}", stage, said)
+
+
+def _killed(ending: Ending, where: str) -> str:
+    if ending.for_memory:
+        return f"killed by the system{where}, for want of memory"
+    doubt = ", or the system did for want of memory, which cannot be seen here" if ending.for_memory is None else ""
+    return f"SIGKILL{where}: the kernel or somebody else sent it{doubt}"
 
 
 def _first_words(words: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..errors import UndeterminedError
-from .memory import host_limit
+from .memory import host_limit, kills
 from .outcome import Ending, How, case_report, dead_case, load_problem
 from .process import Child
 from .protocol import (
@@ -169,15 +169,18 @@ class Room:
         except OSError as error:
             raise UndeterminedError(f"{self._order.python} cannot be started: {error.strerror or error}") from None
         self._run = replace(self._run, children=self._run.children + 1)
+        killed_before = kills()
         watch = Watch(self, child, Path(job.journal), nonce)
         try:
             how = watch.until_over()
         finally:
             code = child.end()
         watch.catch_up()
+        killed = kills()
         return Ending(
-            how, code, child.last_words, watch.stage, watch.judged, tuple(watch.stages), watch.seconds, watch.said
-        )
+            how, code, child.last_words, watch.stage, watch.judged, tuple(watch.stages), watch.seconds, watch.said,
+            child.lost_parent, None if killed is None or killed_before is None else killed > killed_before,
+        )  # fmt: skip
 
     def hear(self, event: Event) -> None:
         """Keep what an event says."""

@@ -54,6 +54,8 @@ DEEDS = {
     "hog": hog,
     "daemon": daemon,
     "shout": shout,
+    "kill-parent": lambda: (os.kill(os.getppid(), signal.SIGKILL), time.sleep(1000)),
+    "kill-group": lambda: os.killpg(os.getpgrp(), signal.SIGKILL),
     "kill9": lambda: os.kill(os.getpid(), signal.SIGKILL),
 }
 
