@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -122,7 +122,7 @@ def diagnose_text(text: str | bytes, name: str = "", known: Knowledge | None = N
     return _answer(pasted, _hits(lines, intake.heard(data), known.symptoms), known)
 
 
-def _hits(lines: list[str], said: list[intake.Said], symptoms: Symptoms) -> tuple[Hit, ...]:
+def _hits(lines: list[str], said: Sequence[intake.Said], symptoms: Symptoms) -> tuple[Hit, ...]:
     """The symptoms in what the text reports; of rules that it does not report, those in the rest of it."""
     if all(one.voice == "reports" for one in said):
         return tuple(_heard(hit, "speaks" if _MENTION(hit.beside) else "reports") for hit in symptoms.search(lines))

@@ -6,6 +6,9 @@ unknown; values that exclude each other are handed over as contradictions.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 from . import (
     binaries,
     faults,
@@ -75,7 +78,8 @@ _RECOGNISERS: tuple[Recogniser, ...] = (
 )
 
 
-def heard(data: bytes) -> list[Said]:
+@functools.lru_cache(maxsize=1)  # the reading and the search for messages ask for the same text
+def heard(data: bytes) -> Sequence[Said]:
     """How each line of a text is said; empty where the text is longer than people write."""
     return voices(data.decode("utf-8", "replace").split("\n")) if len(data) <= MOST else []
 

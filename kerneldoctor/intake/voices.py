@@ -14,7 +14,7 @@ from ..values import dataclass
 
 Voice = Literal["reports", "speaks", "mended"]
 
-MOST = 400_000  # characters of a text that people write; in a longer one every line is taken for a report
+MOST = 128_000  # characters of a text that people write; in a longer one every line is taken for a report
 _LONGEST = 4_000  # characters of a line that are looked at
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s|^\s{0,3}\*\*[^*]{2,60}\*\*:?\s*$")
 _TEMPLATE = re.compile(
