@@ -64,7 +64,9 @@ def _remedy_json(remedy: Remedy) -> dict[str, Any]:
 
 def blanks(template: str) -> str:
     """A text whose facts are not filled in: "{packages.kernels.version}" reads "<kernels version>"."""
-    return TEMPLATE.sub(lambda match: f"<{' '.join(match[1].split('.')[-2:]).replace('_', ' ')}>", unbracketed(template))
+    return TEMPLATE.sub(
+        lambda match: f"<{' '.join(match[1].split('.')[-2:]).replace('_', ' ')}>", unbracketed(template)
+    )
 
 
 def _page(rule: Rule, width: int) -> Iterator[str]:
