@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import sys
 import tempfile
 import time
@@ -39,6 +38,7 @@ from .protocol import (
     Stage,
     Versions,
 )
+from .scratch import scratch_folder
 from .stopping import Stopping
 from .trial import CaseReport, LoadProblem, Run
 from .watch import Watch
@@ -93,12 +93,8 @@ def run_cases(
     Raises UndeterminedError when the interpreter cannot run the worker at all. Ctrl-C and SIGTERM end the children
     first and do then what they always do.
     """
-    with Stopping() as stopping:
-        folder = Path(tempfile.mkdtemp(prefix="kerneldoctor-"))
-        try:
-            return Room(order, limits, progress, folder, stopping).run()
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    with Stopping() as stopping, scratch_folder() as folder:
+        return Room(order, limits, progress, folder, stopping).run()
 
 
 class Room:
