@@ -187,6 +187,7 @@ MAY_IMPORT_HEAVY = {
             "bench",
             "device_memory",
             "fences",
+            "integrity",
             "loading",
             "numerics",
             "torch_math",
@@ -197,8 +198,8 @@ MAY_IMPORT_HEAVY = {
 HEAVY_FOLDERS = ("smoke/contracts/", "smoke/measure/", "smoke/through/")
 # Run by path under another interpreter, where kerneldoctor need not be installed: these know their siblings alone.
 CHILD = (
-    "attention", "bench", "cases", "contracts", "device_memory", "fences", "loading", "measure", "numerics", "protocol",
-    "through", "torch_math", "worker",
+    "attention", "bench", "cases", "contracts", "device_memory", "fences", "integrity", "loading", "measure",
+    "numerics", "protocol", "through", "torch_math", "worker",
 )  # fmt: skip
 
 PARENT_OF_CHILD = ("smoke/through/order.py",)

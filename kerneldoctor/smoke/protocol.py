@@ -62,9 +62,11 @@ RefusalReason = Literal[
     "hub-unreachable",
     "out-of-memory",
     "import-error",
+    "tampers",  # it replaces something with which it would be judged
 ]
 
 Json = Any
+_dumps = json.dumps  # as it was before any kernel was imported
 
 
 class ProtocolError(ValueError):
@@ -330,7 +332,7 @@ _EVENTS: Mapping[str, type[Any]] = {
 
 def event_line(event: Event) -> str:
     """The event as one line of JSON, line end included."""
-    return json.dumps({"event": event.event, **asdict(event)}) + "\n"
+    return _dumps({"event": event.event, **asdict(event)}) + "\n"
 
 
 def parse_event(line: str, nonce: str) -> Event | None:

@@ -7,6 +7,7 @@ kernels and the files beside it, and must not need kerneldoctor to be installed 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import faulthandler
 import importlib
 import importlib.metadata
@@ -45,12 +46,12 @@ class Journal:
     """Appends events, each in one write, so that a line is there whole or not at all."""
 
     def __init__(self, path: str, protocol: Any) -> None:
-        self._protocol = protocol
+        self._line, self._write = protocol.event_line, os.write  # before a kernel can replace them
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
 
     def write(self, event: Any) -> None:
         """Writes one event."""
-        os.write(self._file, self._protocol.event_line(event).encode())
+        self._write(self._file, self._line(event).encode())
 
 
 class Worker:
@@ -60,6 +61,7 @@ class Worker:
         self._job, self._protocol = job, protocol
         self._journal = Journal(job.journal, protocol)
         self._timings: dict[str, float] = {}
+        self._integrity: Any = None  # where the kernel alone is in the process, and no library that may replace things
 
     def run(self) -> int:
         """Everything, in the order that protocol.py promises; the exit code."""
@@ -110,7 +112,18 @@ class Worker:
         version = str(sys.modules["torch"].__version__)
         self._journal.write(self._protocol.Versions(self._job.nonce, version, toolkit, device))
         self._stage("load-kernel")
-        return self._room("loading").load(self._job.kernel, self._job.device)
+        room = self._room("loading")
+        if not self._job.kernel.through:
+            self._integrity = _sibling("integrity").Integrity()
+        kernel = room.load(self._job.kernel, self._job.device)
+        trouble = self._trouble()
+        if trouble:
+            raise loading.Refusal("tampers", trouble)
+        return kernel
+
+    def _trouble(self) -> str:
+        """Why nothing that is judged from now on would be worth anything, or ""."""
+        return "" if self._integrity is None else str(self._integrity.trouble(self._job.device))
 
     def _room(self, name: str) -> Any:
         """Who loads and who judges: the kernel by itself, within a model, or to be measured."""
@@ -140,7 +153,17 @@ class Worker:
         )
         for stage, seconds in result.timings.items():
             self._timings[stage] = self._timings.get(stage, 0.0) + seconds
-        return result
+        return result if result.poisoned else self._as_trusted(result)
+
+    def _as_trusted(self, result: Any) -> Any:
+        """A result that was judged with what the kernel has replaced meanwhile is no result."""
+        trouble = self._trouble()
+        if not trouble:
+            return result
+        detail = f"{trouble}; {result.detail}" if result.detail else trouble
+        return dataclasses.replace(
+            result, outcome="wrong", detail=detail, direction=result.direction or "forward", forward=False
+        )
 
     def _peak_memory(self) -> int | None:
         kind = self._job.device.split(":")[0]

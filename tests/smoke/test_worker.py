@@ -303,3 +303,26 @@ def test_the_child_is_known_by_versions_that_were_read_without_importing(tmp_pat
     first = json.loads((tmp_path / "journal").read_text().splitlines()[0])
     assert first["event"] == "hello"
     assert first["executable"] == sys.executable
+
+
+@pytest.mark.torch
+def test_a_kernel_that_replaces_what_judges_it_is_refused_or_wrong(run: Run, job: Callable[[str], Job]) -> None:
+    pytest.importorskip("torch")
+    lies = "\nimport json\n_d = json.dumps\njson.dumps = lambda *a, **k: _d(*a, **k).replace('wrong', 'passed')\n"
+    code, events, _ = run(job(GOOD + lies))
+    refused = of(events, Refused)
+    assert isinstance(refused, Refused)
+    assert (code, refused.reason) == (EXIT_REFUSED, "tampers")
+    assert refused.message == "the kernel replaces json.dumps, with which it is judged"
+    Path(job("").journal).unlink()
+    late = """
+import torch
+_dense = flash_attn_func
+def flash_attn_func(*arguments, **options):
+    torch.linalg.vector_norm = lambda *a, **k: torch.zeros(())
+    return _dense(*arguments, **options) * 2
+"""
+    _, events, _ = run(replace(job(GOOD + late), selection=Selection("quick", only=TWO[:1])))
+    result = results(events)[TWO[0]]
+    assert result.outcome == "wrong"
+    assert result.detail.startswith("the kernel replaces torch.linalg.vector_norm")
