@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import cli_reports, terminal
+from .cli_numbers import GIB, SECONDS
 from .cli_try import bounds_of, clear_line, listener_on_stderr, option_group
 from .errors import UsageError
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from .report.redact import Identity
 
 _BUILT_IN = ("eager", "sdpa", "sdpa-flash", "sdpa-cudnn", "sdpa-efficient", "sdpa-math", "flex")
-_LIMIT = click.FloatRange(1, 86400)
 _WHAT = option_group(
     click.argument("references", nargs=-1, metavar="[REFERENCE]..."),
     click.option("--local", multiple=True, metavar="DIR", help="A kernel on disk. Can be given several times."),
@@ -48,9 +48,9 @@ _WORKLOAD = option_group(
     ),
 )
 _BOUNDS = option_group(
-    click.option("--timeout", type=_LIMIT, default=120.0, show_default=True, help="Seconds for one length."),
-    click.option("--total-timeout", type=_LIMIT, default=3600.0, show_default=True, help="Seconds for everything."),
-    click.option("--memory", type=click.FloatRange(1), metavar="GIB", help="Of the host; most of what is free."),
+    click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="Seconds for one length."),
+    click.option("--total-timeout", type=SECONDS, default=3600.0, show_default=True, help="Seconds for everything."),
+    click.option("--memory", type=GIB, metavar="GIB", help="Of the host; most of what is free."),
 )
 _REST = option_group(
     click.option("--chart", metavar="FILE", help="Draw time and memory against length: FILE.png or FILE.svg."),

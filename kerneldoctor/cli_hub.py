@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import terminal
+from .cli_numbers import Finite
 from .errors import KerneldoctorError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _OUTPUT = click.option(
 )
 _RULES = click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules.")
 _TIMEOUT = click.option(
-    "--timeout", type=click.FloatRange(0.1, 600), default=20.0, show_default=True, help="Seconds for asking the Hub."
+    "--timeout", type=Finite(0.1, 600), default=20.0, show_default=True, help="Seconds for asking the Hub."
 )
 
 

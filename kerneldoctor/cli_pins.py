@@ -8,6 +8,7 @@ import click
 
 from . import cli_reports, terminal
 from .cli_hub import changes_of, facts_options, progress, said_of, workload_options
+from .cli_numbers import Finite
 
 if TYPE_CHECKING:
     from .pins.verdict import PinReport
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--offline", is_flag=True, help="Ask nobody: the bundled index and the local cache only.")
 @click.option("--lenient", is_flag=True, help="What cannot be told does not count: exit code 0 instead of 3.")
 @click.option(
-    "--timeout", type=click.FloatRange(0.1, 600), default=20.0, show_default=True,
+    "--timeout", type=Finite(0.1, 600), default=20.0, show_default=True,
     help="Seconds for asking the Hub about one repository.",
 )  # fmt: skip
 @click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .cli_hub import changes_of, deliver, machine_options, said_of
+from .cli_numbers import SECONDS, Finite
 
 
 @click.command()
@@ -19,11 +20,9 @@ from .cli_hub import changes_of, deliver, machine_options, said_of
 @click.option(
     "--build-only", is_flag=True, help="Only the one build, however large the rest is; found through LOCAL_KERNELS."
 )
+@click.option("--timeout", type=Finite(0.1, 600), default=20.0, show_default=True, help="Seconds for a question.")
 @click.option(
-    "--timeout", type=click.FloatRange(0.1, 600), default=20.0, show_default=True, help="Seconds for a question."
-)
-@click.option(
-    "--fetch-timeout", type=click.FloatRange(1, 86400), default=3600.0, show_default=True,
+    "--fetch-timeout", type=SECONDS, default=3600.0, show_default=True,
     help="Seconds for the bytes of one kernel. What has arrived is kept: the next run goes on from there.",
 )  # fmt: skip
 @machine_options

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import cli_reports, terminal
+from .cli_numbers import SECONDS
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _POLICY = _options(
     click.option("--minimum", multiple=True, metavar="NAME=RELEASE", help="torch=2.10, driver=580, or any package."),
     click.option("--require-gpu", metavar="NAME", help='Part of the name of every GPU, "H100".'),
     click.option("--require-capability", metavar="RANGE", help='Of every GPU, ">=9.0".'),
-    click.option("--timeout", type=click.FloatRange(1, 86400), metavar="SECONDS", help="For everything; 600."),
+    click.option("--timeout", type=SECONDS, metavar="SECONDS", help="For everything; 600."),
     click.option(
         "--trust-remote-code", "trust", multiple=True, metavar="REPO",
         help="Run this repository's code although the Hub does not mark its publisher as trusted.",

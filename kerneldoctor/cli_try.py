@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import cli_reports, terminal
+from .cli_numbers import GIB, SECONDS, SEED
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 _FORMAT = click.option("--format", "form", type=click.Choice(["console", "json"]), default="console", show_default=True)
-_LIMIT = click.FloatRange(1, 86400)
 
 
 def option_group(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -56,7 +56,7 @@ _WHAT = option_group(
 CASES = option_group(
     click.option("--cases", "case_set", type=click.Choice(["quick", "full"]), help="Which cases; quick by default."),
     click.option("--case", "only", multiple=True, metavar="ID", help="Only this case. Can be given several times."),
-    click.option("--seed", default=0, show_default=True, help="Of the random inputs."),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="Of the random inputs."),
     click.option("--inference", is_flag=True, help="Leave the backward out; the pin says so."),
     click.option("--model", metavar="NAME", help="Cases of this model: a config.json, its folder, or a Hub name."),
     click.option("--heads", type=click.IntRange(1, 1024), help="Query heads of the workload."),
@@ -65,11 +65,11 @@ CASES = option_group(
     click.option("--dtype", type=click.Choice(["bfloat16", "float16"]), help="Of the workload; bfloat16."),
 )
 BOUNDS = option_group(
-    click.option("--timeout", type=_LIMIT, default=120.0, show_default=True, help="Seconds for one case."),
+    click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="Seconds for one case."),
     click.option(
-        "--total-timeout", type=_LIMIT, default=1200.0, show_default=True, help="Seconds for all, per device."
+        "--total-timeout", type=SECONDS, default=1200.0, show_default=True, help="Seconds for all, per device."
     ),
-    click.option("--memory", type=click.FloatRange(1), metavar="GIB", help="Of the host; most of what is free."),
+    click.option("--memory", type=GIB, metavar="GIB", help="Of the host; most of what is free."),
 )
 _REST = option_group(
     click.option("--rules", "folders", multiple=True, metavar="DIR", help="A folder of more rules."),
