@@ -164,7 +164,7 @@ class Preparation:
         assert fetched.folder is not None
         self.notes += fetched.notes
         self._wish.listener.step("checking the files of the build")
-        checked = check_build(fetched.folder, self.release)
+        checked = check_build(fetched.folder, self.release, from_hub)
         self.notes += checked.notes
         if checked.metadata is not None and checked.metadata.kernel_depends:
             others = ", ".join(checked.metadata.kernel_depends)

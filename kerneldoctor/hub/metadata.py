@@ -46,6 +46,7 @@ class Metadata:
         str, ...
     ] = ()  # CONTENT, or fields that `kernels` asks for and that are not there, or not of their form
 
+    malformed: tuple[str, ...] = ()  # those of `lacks` that are there, but not of their form
     kernel_depends: tuple[str, ...] = ()  # kernels that it loads in turn, "owner/name@v1"
 
     @property
@@ -89,6 +90,7 @@ def _metadata(raw: Mapping[str, Any]) -> Metadata:
     digest = raw.get("digest")
     algorithm, files = ("", None) if digest is None else _digest(digest)
     version = raw.get("version")
+    lacks = tuple(_lacking(raw, backend))
     return Metadata(
         name=_text(raw.get("name")),
         id=_text(raw.get("id")),
@@ -99,7 +101,8 @@ def _metadata(raw: Mapping[str, Any]) -> Metadata:
         archs=_texts(backend.get("archs")),
         algorithm=algorithm,
         digest=files,
-        lacks=tuple(_lacking(raw, backend)),
+        lacks=lacks,
+        malformed=tuple(name for name in lacks if _is_there(name, raw, backend)),
         kernel_depends=tuple(_kernels(raw.get("kernel-depends"))),
     )
 
@@ -111,6 +114,11 @@ def _kernels(said: Any) -> Iterator[str]:
                 yield f"{repo}@v{number}"
             case {"repo-id": str(repo), "revision": str(revision)}:
                 yield f"{repo}@{revision}"
+
+
+def _is_there(name: str, raw: Mapping[str, Any], backend: Mapping[str, Any]) -> bool:
+    place, _, part = name.rpartition(".")
+    return part in (backend if place else raw)
 
 
 def _lacking(raw: Mapping[str, Any], backend: Mapping[str, Any]) -> list[str]:

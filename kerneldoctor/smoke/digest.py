@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 from ..hub.metadata import METADATA, Metadata
 
 _NOT_COVERED = frozenset({METADATA, f"{METADATA}.sigstore"})
+_HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _CHUNK = 4 * 1024 * 1024
 
 
@@ -49,6 +51,28 @@ def check_files(folder: Path, metadata: Metadata) -> tuple[Damage, ...]:
         if not same:
             found.append(Damage(path, "changed"))
     return (*found, *(Damage(path, "missing") for path in sorted(listed)))
+
+
+def odd_files(folder: Path, base: Path) -> Iterator[tuple[str, str]]:
+    """Files of a build folder that are none of their own, each with what it is instead.
+
+    A link may lead to anywhere within `base`, and to what is named by its own hash, as the cache names its files.
+    """
+    base = base.resolve()
+    for root, folders, names in os.walk(folder):
+        for name in sorted((*folders, *names)):
+            path = Path(root, name)
+            place = path.relative_to(folder).as_posix()
+            try:
+                target = path.resolve() if path.is_symlink() else path
+                mode = path.stat().st_mode
+            except (OSError, RuntimeError):
+                yield place, "is a link that leads nowhere"
+                continue
+            if path.is_symlink() and not target.is_relative_to(base) and not _HASH.fullmatch(target.name):
+                yield place, "is a link that leads out of the repository"
+            elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                yield place, "is a pipe, a socket or a device"
 
 
 def digests_of(folder: Path) -> dict[str, str]:
@@ -81,6 +105,8 @@ def _is_as_sent(path: Path) -> bool:
 
 
 def _hash(path: Path, algorithm: str, start: bytes = b"") -> Any:
+    if not path.is_file():
+        raise OSError(f"{path}: no regular file")  # a pipe that nobody fills would be read for ever
     state = hashlib.new(algorithm, start, usedforsecurity=False)
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

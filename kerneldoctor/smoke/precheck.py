@@ -5,7 +5,8 @@ Parent side: reads files and facts, runs nothing. What it finds are refusals wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +19,25 @@ from ..environment import Fact, known, unknown
 from ..errors import HubError
 from ..hub.download import publisher_is_trusted
 from ..hub.metadata import Metadata, MetadataError, read_metadata
-from .digest import Damage, check_files
+from .digest import Damage, check_files, odd_files
 from .trial import Refusal
 
 # kernels 0.14.0, which asks nobody, has this list (load.py of https://pypi.org/project/kernels/0.14.0/).
 _FIXED_PUBLISHERS = frozenset({"kernels-community", "kernels-staging", "kernels-test", "sglang"})
 _SHOWN_FILES = 5
+_ID = re.compile(r"[\w.+-]+")
+#: What `kernels` loads from a folder, see resolve_local_kernel of kernels 0.17.2.
+_LAYOUT = (
+    "wanted are build/VARIANT/__init__.py and beside it metadata.json with name, id, version, license, python-depends "
+    "and backend.type (an example is in the README)"
+)
+_FORMS = {
+    "name": "lower-case letters, digits and hyphens, a letter first, as in my-kernel",
+    "id": "a text", "license": "a text", "version": "a whole number from 0", "python-depends": "a list of texts",
+    "backend": "an object with a type", "backend.archs": "a list of texts",
+    "kernels-minver": "a version such as 0.15.0",
+    "backend.type": "one of cann, cpu, cuda, metal, neuron, rocm, tpu, xpu",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +77,56 @@ def check_publisher(
     return known(False, "Hub"), Refusal("untrusted", f"the Hub does not mark {publisher} as a trusted publisher", how)
 
 
-def check_build(folder: Path, release: Row) -> Checked:
-    """The files of a build folder: readable metadata, and every file as it was built and sent."""
+def check_build(folder: Path, release: Row, from_hub: bool = True) -> Checked:
+    """The files of a build folder: readable metadata, and every file as it was built and sent.
+
+    from_hub: False for a folder that somebody has made, which cannot be downloaded again.
+    """
     try:
         metadata = read_metadata(folder)
     except MetadataError as error:
-        remedy = "download it again; if it stays so, the build is broken: use another version"
+        again = "download it again; if it stays so, the build is broken: use another version"
+        remedy = again if from_hub else _LAYOUT
         if not release.get("metadata_required", True):
             return Checked((), (f"{error}: this kernels release does not read it",), None)
         return Checked((Refusal("metadata", str(error), remedy, ("metadata.json",)),), (), None)
     refusals: list[Refusal] = []
     if metadata.lacks and release.get("metadata_required", True):
-        why = f"metadata.json lacks {', '.join(metadata.lacks)}, which kernels {release['version']} demands"
-        remedy = "use a version that was built since May 2026"
+        why = _lacking(metadata, str(release["version"]))
+        remedy = "use a version that was built since May 2026" if from_hub else _LAYOUT
         refusals.append(Refusal("metadata", why, remedy, ("metadata.json",)))
     damages = check_files(folder, metadata)
     if damages:
-        refusals.append(_damaged(damages, folder))
-    notes = (
-        () if metadata.digest is not None else ("metadata.json holds no digest: files were compared with the cache",)
-    )
-    return Checked(tuple(refusals), notes, metadata)
+        refusals.append(_damaged(damages, folder, from_hub))
+    odd = [f"{path} {what}" for path, what in odd_files(folder, _snapshot(folder) if from_hub else _repository(folder))]
+    if odd and from_hub:
+        why = "; ".join(odd[:_SHOWN_FILES])
+        refusals.append(Refusal("files", why, f"delete the folder and fetch it again: {_snapshot(folder)}"))
+    return Checked(tuple(refusals), (*_notes(metadata, from_hub), *(() if from_hub else odd[:_SHOWN_FILES])), metadata)
+
+
+def _lacking(metadata: Metadata, release: str) -> str:
+    """What metadata.json lacks, and what is there in a form that kernels does not take."""
+    missing = [name for name in metadata.lacks if name not in metadata.malformed]
+    parts = [f"lacks {', '.join(missing)}, which kernels {release} demands"] if missing else []
+    parts += [
+        f"has a {name} that kernels {release} does not take: it wants {_FORMS.get(name, 'another form')}"
+        for name in metadata.malformed
+    ]
+    return f"metadata.json {'; '.join(parts)}"
+
+
+def _notes(metadata: Metadata, from_hub: bool) -> Iterator[str]:
+    if metadata.digest is None:
+        compared = "files were compared with the cache" if from_hub else "nothing says how the files were when built"
+        yield f"metadata.json holds no digest: {compared}"
+    if metadata.id and not _ID.fullmatch(metadata.id):
+        yield f"the id in metadata.json is no name: {metadata.id[:80]!r}"
+
+
+def _repository(folder: Path) -> Path:
+    """The repository of a build on disk: the folder above its `build`; else itself."""
+    return folder.parent.parent if folder.parent.name == "build" else folder
 
 
 def check_needs(
@@ -125,7 +168,7 @@ def _check_archs(kernel: Kernel, case: Case, enforced: bool, refusals: list[Refu
         notes.append(f"{text}; a Triton part may run nevertheless")
 
 
-def _damaged(damages: tuple[Damage, ...], folder: Path) -> Refusal:
+def _damaged(damages: tuple[Damage, ...], folder: Path, from_hub: bool) -> Refusal:
     words = {
         "changed": "is not what was built", "missing": "is missing", "unknown": "is in no digest",
         "unreadable": "cannot be read",
@@ -135,7 +178,9 @@ def _damaged(damages: tuple[Damage, ...], folder: Path) -> Refusal:
     return Refusal(
         "digest",
         f"{'; '.join(shown)}{rest}",
-        f"delete the folder and fetch it again: {_snapshot(folder)}",
+        f"delete the folder and fetch it again: {_snapshot(folder)}"
+        if from_hub
+        else "write the digest anew after every change of a file, or leave `digest` out of metadata.json",
         tuple(damage.path for damage in damages),
     )
 

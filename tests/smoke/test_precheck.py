@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +68,75 @@ def test_a_build_without_a_digest_is_said_to_have_none(tmp_path: Path) -> None:
     checked = check_build(folder(tmp_path, metadata(BUILD, digest=None)), NEWEST)
     assert checked.refusals == ()
     assert "no digest" in checked.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"name": "M-Upper"}, "has a name that kernels 0.17.2 does not take: it wants lower-case letters, digits and"),
+        ({"version": -1}, "has a version that kernels 0.17.2 does not take: it wants a whole number from 0"),
+        ({"backend": {"type": "abacus"}}, "has a backend.type that kernels 0.17.2 does not take: it wants one of cann"),
+        ({"name": "M", "license": None}, "lacks license, which kernels 0.17.2 demands; has a name that"),
+    ],
+)  # fmt: skip
+def test_what_is_there_in_a_wrong_form_is_told_from_what_is_lacking(
+    tmp_path: Path, changes: dict[str, Any], why: str
+) -> None:
+    (refusal,) = check_build(folder(tmp_path, metadata(BUILD, **changes)), NEWEST).refusals
+    assert why in refusal.why
+
+
+def test_of_a_folder_on_disk_nothing_speaks_of_a_download_or_a_cache(tmp_path: Path) -> None:
+    for number, described in enumerate((b"{", metadata(BUILD, name="M"))):
+        (refusal,) = check_build(folder(tmp_path / str(number), described), NEWEST, from_hub=False).refusals
+        assert "build/VARIANT/__init__.py" in refusal.remedy
+    build = folder(tmp_path / "changed")
+    (build / "__init__.py").write_bytes(b"x")
+    (refusal,) = check_build(build, NEWEST, from_hub=False).refusals
+    assert "write the digest anew" in refusal.remedy
+    (note,) = check_build(folder(tmp_path / "no", metadata(BUILD, digest=None)), NEWEST, from_hub=False).notes
+    assert note == "metadata.json holds no digest: nothing says how the files were when built"
+
+
+def test_links_that_leave_the_repository_and_pipes_are_named(tmp_path: Path) -> None:
+    cached = tmp_path / "kernels--o--n" / "snapshots" / "c"
+    for root, from_hub in ((cached, True), (tmp_path / "own", False)):
+        build = folder(root, metadata(BUILD, digest=None))
+        (build / "inside.py").symlink_to("__init__.py")
+        assert check_build(build, NEWEST, from_hub).refusals == ()
+        (build / "evil").symlink_to("/etc/passwd")
+        (build / "gone").symlink_to("nowhere")
+        os.mkfifo(build / "pipe")
+        checked = check_build(build, NEWEST, from_hub)
+        said = "; ".join(refusal.why for refusal in checked.refusals) if from_hub else "; ".join(checked.notes)
+        for words in ("evil is a link that leads out", "gone is a link that leads nowhere", "pipe is a pipe"):
+            assert words in said
+        assert "inside.py" not in said
+        assert bool(checked.refusals) == from_hub
+
+
+def test_the_links_of_the_cache_lead_to_blobs_wherever_these_lie(tmp_path: Path) -> None:
+    build = folder(tmp_path / "kernels--o--n" / "snapshots" / "c", metadata(BUILD, digest=None))
+    data = (build / "__init__.py").read_bytes()
+    blob = tmp_path / "other-disk" / hashlib.sha256(data).hexdigest()
+    blob.parent.mkdir()
+    blob.write_bytes(data)
+    (build / "__init__.py").unlink()
+    (build / "__init__.py").symlink_to(blob)
+    assert check_build(build, NEWEST).refusals == ()
+
+
+def test_a_pipe_that_the_digest_lists_is_not_waited_for(tmp_path: Path) -> None:
+    build = folder(tmp_path)
+    (build / "__init__.py").unlink()
+    os.mkfifo(build / "__init__.py")
+    (refusal, *_) = check_build(build, NEWEST, from_hub=False).refusals
+    assert "__init__.py cannot be read" in refusal.why
+
+
+def test_an_id_that_is_no_name_is_noted(tmp_path: Path) -> None:
+    notes = check_build(folder(tmp_path, metadata(BUILD, id="../../etc")), NEWEST).notes
+    assert notes == ("the id in metadata.json is no name: '../../etc'",)
 
 
 # --- what it asks of the machine ------------------------------------------------------------------------------------
