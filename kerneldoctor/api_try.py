@@ -87,6 +87,9 @@ class _Attempt:
         from .smoke.weigh import workload_facts
 
         workload = asked_workload(self._cases, self._python, self._listener)
+        single = [f"{name} {value}" for name, value in self._cases.workload.items() if value is not None]
+        if self._cases.model is not None and single:
+            self._notes.append(f"what was given by itself went before the model's config: {', '.join(single)}")
         if self._through is not None:
             self._check_through(self._through)
         fetched = self._before.build(workload)
@@ -162,15 +165,17 @@ class _Attempt:
         return Limits(self._bounds.case, self._bounds.load, self._bounds.total, self._bounds.memory)
 
     def _all_found(self, run: Run, selection: Any) -> None:
-        """Raises UsageError for a case id that the kernel has no case of."""
+        """Raises UsageError for a case id that the kernel has no case of; one without a contract has none at all."""
         from .smoke.cases import choose
 
         assert run.loaded is not None
+        if not run.loaded.contracts:
+            return
         there = {report.case.id for report in run.cases}
         for wanted in self._cases.only:
             if wanted not in there:
                 names = [c.id for c in choose(run.loaded.exports, replace(selection, set="full", only=()), run.device)]
-                near = difflib.get_close_matches(wanted, names, 3, 0.4) or names[:3]
+                near = _nearest(wanted, names)
                 raise UsageError(f"no case is called {wanted!r} for this kernel; the nearest are {', '.join(near)}")
 
     def _knowledge(self, kernel: Kernel | None) -> Knowledge:
@@ -240,6 +245,12 @@ class _Attempt:
         )
 
 
+def _nearest(wanted: str, names: Sequence[str]) -> Sequence[str]:
+    """What was probably meant: what begins so, else what looks alike, else anything."""
+    begins = [name for name in names if name.startswith(wanted)]
+    return begins[:3] or difflib.get_close_matches(wanted, names, 3, 0.4) or names[:3]
+
+
 def asked_workload(cases: Cases, python: str, listener: Listener = NOBODY) -> dict[str, Any]:
     """What a kernel is wanted for, whole: of the model, of single options, or {} where nothing was said.
 
@@ -268,8 +279,18 @@ def asked_workload(cases: Cases, python: str, listener: Listener = NOBODY) -> di
     return whole
 
 
-def list_contracts() -> tuple[Contract, ...]:
-    """Every contract that kernels can be held to, by name."""
+def list_contracts(name: str | None = None) -> tuple[Contract, ...]:
+    """Every contract that kernels can be held to, by name; or those of this name, or that export it.
+
+    Raises UsageError where there is none.
+    """
     from .smoke.contracts import contracts
 
-    return contracts()
+    known = contracts()
+    if name is None:
+        return known
+    found = tuple(one for one in known if one.name == name) or tuple(one for one in known if name in one.exports)
+    if not found:
+        near = _nearest(name, [one.name for one in known])
+        raise UsageError(f"no contract is called {name!r}, and none asks for it; the nearest are {', '.join(near)}")
+    return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -94,28 +95,46 @@ def try_(reference: str | None, local: str | None, module: str | None, python: s
     from . import api_hub, api_try
 
     environment, identity = api_hub.look(None, python)
-    trial = api_try.try_kernel(
-        reference, local=local, module=module, python=python, device=options["device"], cases=cases_of(options),
-        through=_through_of(options),
-        trust_remote_code=options["trust"], verify=options["verify"], bounds=bounds_of(options),
-        rules=options["folders"], listener=listener_on_stderr(), environment=environment,
-    )  # fmt: skip
+    with said_when_interrupted():
+        trial = api_try.try_kernel(
+            reference, local=local, module=module, python=python, device=options["device"], cases=cases_of(options),
+            through=_through_of(options),
+            trust_remote_code=options["trust"], verify=options["verify"], bounds=bounds_of(options),
+            rules=options["folders"], listener=listener_on_stderr(), environment=environment,
+        )  # fmt: skip
     clear_line()
     _deliver(trial, options, identity)
     return trial.exit_code
 
 
 @click.command()
+@click.argument("name", required=False)
 @_FORMAT
-def contracts(form: str) -> int:
-    """List the contracts: the kinds of kernels that can be judged, and what each must export."""
+def contracts(name: str | None, form: str) -> int:
+    """List the contracts: the kinds of kernels that can be judged, and what each must export.
+
+    With NAME, the name of a contract or of what it exports, also every case.
+    """
     from . import api_try
     from .report.contracts import render, to_json
     from .report.text import json_text
 
-    known = api_try.list_contracts()
-    terminal.deliver(json_text(to_json(known)) if form == "json" else render(known, terminal.width()), None)
+    known = api_try.list_contracts(name)
+    whole = name is not None
+    text = json_text(to_json(known, whole)) if form == "json" else render(known, terminal.width(), whole)
+    terminal.deliver(text, None)
     return 0
+
+
+@contextlib.contextmanager
+def said_when_interrupted() -> Iterator[None]:
+    """A run that is broken off says so in a line of its own, and not on top of the one that shows where it is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        clear_line()
+        click.echo("interrupted", err=True)
+        raise
 
 
 def cases_of(options: dict[str, Any]) -> Cases:

@@ -13,6 +13,8 @@ from .contracts._contract import Contract, Draft, Workload
 from .protocol import Case, Json, ProtocolError, Selection
 
 QUICK_LIMIT = 16
+_MOST_HEADS = 1024
+_LARGEST_HEAD = 1024  # as the options of the command line have it
 
 
 def choose(exports: Iterable[str], selection: Selection, device: str) -> tuple[Case, ...]:
@@ -55,12 +57,25 @@ def read_workload(raw: dict[str, Json]) -> Workload:
     known = {field.name for field in fields(Workload)}
     try:
         made = Workload(**{name: value for name, value in raw.items() if name in known})
-        divides = made.heads > 0 and made.kv_heads > 0 and made.heads % made.kv_heads == 0
+        trouble = _trouble(made)
     except TypeError as error:
         raise ProtocolError(f"the workload cannot be read: {error}") from error
-    if not divides or made.head_dim <= 0 or made.dtype not in ("bfloat16", "float16"):
-        raise ProtocolError(f"the workload is not one of attention in fp16 or bf16: {made}")
+    if trouble:
+        raise ProtocolError(f"the workload is none of attention: {trouble}")
     return made
+
+
+def _trouble(asked: Workload) -> str:
+    """What makes no sense in a workload; "" where all does."""
+    if not (0 < asked.heads <= _MOST_HEADS and 0 < asked.kv_heads <= _MOST_HEADS):
+        return f"{asked.heads} query and {asked.kv_heads} KV heads; both go from 1 to {_MOST_HEADS}"
+    if asked.heads % asked.kv_heads:
+        return f"{asked.heads} query heads cannot be shared out evenly among {asked.kv_heads} KV heads"
+    if not 0 < asked.head_dim <= _LARGEST_HEAD:
+        return f"a head dimension of {asked.head_dim}; it goes from 1 to {_LARGEST_HEAD}"
+    if asked.dtype not in ("bfloat16", "float16"):
+        return f"in {asked.dtype}; kernels of attention take bfloat16 or float16"
+    return ""
 
 
 def _drafts(one: Contract, selection: Selection, workload: Workload | None, size: str) -> list[Draft]:

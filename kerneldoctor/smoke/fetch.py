@@ -131,6 +131,8 @@ def take_local(path: str, reference: str, environment: Environment, kernels: str
     Raises UsageError for a path that is none of them.
     """
     root = Path(path).expanduser()
+    if root.name == "__init__.py" and root.is_file():
+        root = root.parent  # who names the module means the build that it lies in
     if not root.is_dir():
         raise UsageError(f"{path}: no folder; --local takes a kernel repository, its build folder, or one build")
     folder, others = _local_build(root.resolve(), environment, kernels)
