@@ -22,6 +22,7 @@ from ..hub.listing import Build
 from .trial import CaseReport, Note, Run
 
 _SOURCE = "case"
+_QUOTED = ("raised", "oom", "crashed")  # outcomes whose detail is the exception or the signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +146,14 @@ def _title(rule: Rule) -> str:
 
 
 def _evidence(run: Run) -> Iterable[str]:
+    """What the kernel and its libraries wrote. Our own sentences (of what is wrong, of a limit) are no symptom."""
     if run.problem is not None:
         yield run.problem.message
         yield run.problem.said
     for report in run.cases:
         if report.failed:
-            yield report.detail
+            if report.outcome in _QUOTED:
+                yield report.detail
             yield report.said
 
 

@@ -84,6 +84,15 @@ def test_the_text_of_a_failed_load_is_looked_up_too(environment: Environment) ->
     assert set(about_build(notes).values()) <= {"open"}
 
 
+def test_a_sentence_of_our_own_is_no_symptom(environment: Environment) -> None:
+    own = run("wrong")
+    wrong = replace(own.cases[1], detail="3 of 25 parameter gradients are off: grad model.layers.0.q_proj.weight is nan")
+    notes = weigh(knowledge(environment, "4eec01c"), None, (replace(own, cases=(wrong,)),))
+    assert [note.rule for note in notes if note.basis == "symptom"] == []
+    said = replace(wrong, said="gradients are off")
+    assert "KD3110" in {note.rule for note in weigh(knowledge(environment), None, (replace(own, cases=(said,)),))}
+
+
 def test_next_steps_reproduce_follow_the_rules_and_end_at_sdpa(environment: Environment) -> None:
     failed = run("raised", SUM)
     steps = next_steps(SUBJECT, (failed,), weigh(knowledge(environment), None, (failed,)), False)
