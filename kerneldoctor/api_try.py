@@ -60,6 +60,7 @@ def try_kernel(
     from .host import RealHost
     from .probes.interpreter import find_target
     from .probes.runner import run_probes
+    from .smoke.advice import options_of
 
     what = What(reference, local, module)
     if sum(value is not None for value in (reference, local, module)) != 1:
@@ -70,14 +71,14 @@ def try_kernel(
     target = find_target(host, python)
     facts = environment or run_probes(host, target)
     wish = Wish(what, device, cases, tuple(trust_remote_code), verify, bounds, tuple(rules), listener, through)
-    return _Attempt(wish, target.executable, facts).go()
+    return _Attempt(wish, target.executable, facts, options_of(python, device, cases, trust_remote_code)).go()
 
 
 class _Attempt:
     """One call of try_kernel."""
 
-    def __init__(self, wish: Wish, python: str, environment: Environment) -> None:
-        self._before = Preparation(wish, python, environment)
+    def __init__(self, wish: Wish, python: str, environment: Environment, options: tuple[str, ...]) -> None:
+        self._before, self._options = Preparation(wish, python, environment), options
         self._what, self._python, self._through = wish.what, python, wish.through
         self._cases, self._trust, self._bounds, self._listener = wish.cases, wish.trust, wish.bounds, wish.listener
         self._devices, self._case, self._notes = self._before.devices, self._before.case, self._before.notes
@@ -199,6 +200,7 @@ class _Attempt:
             self._notes += notes_of(runs, subject)
             steps = range_step(self._case)
         findings = weigh(knowledge, workload_facts(workload, self._cases.backward), runs)
+        after = next_steps(subject, runs, findings, bool(self._cases.only), self._options)
         return Trial(
             subject=subject,
             runs=runs,
@@ -209,7 +211,7 @@ class _Attempt:
             notes=tuple(
                 dict.fromkeys((*self._notes, *self._left_out(runs, workload), *(n for run in runs for n in run.notes)))
             ),
-            next_steps=tuple(dict.fromkeys((*steps, *next_steps(subject, runs, findings, bool(self._cases.only))))),
+            next_steps=tuple(dict.fromkeys((*steps, *after))),
         )
 
     def _left_out(self, runs: Sequence[Run], workload: Mapping[str, Any]) -> tuple[str, ...]:

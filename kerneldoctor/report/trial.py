@@ -99,8 +99,7 @@ def _source(source: str) -> str:
 
 
 def _run(run: Run, page: Page, verbose: bool, several: bool) -> None:
-    page.paragraph("  ran on  ", where(run))
-    for label, text in _through_lines(run):
+    for label, text in run_lines(run):
         page.paragraph(f"  {label:<7} ", text)
     if run.loaded is not None and not run.loaded.contracts:
         names = ", ".join(run.loaded.exports[: None if verbose else 20])
@@ -115,6 +114,12 @@ def _run(run: Run, page: Page, verbose: bool, several: bool) -> None:
         _cases(run, page, verbose, f" on {run.device}" if several else "")
         page.line()
         page.paragraph("  time    ", _times(run))
+
+
+def run_lines(run: Run) -> Iterator[tuple[str, str]]:
+    """Label and text of where it ran and, through a library, of what really ran."""
+    yield "ran on", where(run)
+    yield from _through_lines(run)
 
 
 def _through_lines(run: Run) -> Iterator[tuple[str, str]]:

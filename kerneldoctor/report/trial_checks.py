@@ -8,7 +8,7 @@ from ..engine.model import SEVERITIES, Rule, Severity
 from ..smoke.trial import CaseReport, Note, Run, Trial
 from .checks import Check, Checks, Section, Status, count, rule_texts
 from .text import plural, value_text
-from .trial import case_texts, subject_lines, where
+from .trial import case_texts, run_lines, subject_lines
 
 
 def of_trial(trial: Trial, version: str, date: str, rules: Iterable[Rule] = ()) -> Checks:
@@ -25,7 +25,7 @@ def of_trial(trial: Trial, version: str, date: str, rules: Iterable[Rule] = ()) 
         date=date,
         version=version,
         counts=count(checks[1:]),
-        facts=(*subject_lines(trial), *(("ran on", where(run)) for run in trial.runs)),
+        facts=(*subject_lines(trial), *(line for run in trial.runs for line in run_lines(run))),
         notes=trial.notes,
         sections=(
             *((Section("Pin", code="\n".join(text for _, text in pin)),) if pin else ()),

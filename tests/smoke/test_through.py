@@ -106,7 +106,8 @@ def test_a_kernel_that_is_wrong_with_packing_alone_is_caught(place: Place) -> No
     assert {outcome for name, outcome in outcomes(found).items() if name not in wrong} == {"passed"}
     assert found["verdict"]["kind"] == "failed"
     assert found["pin"] is None
-    assert any(f"try {REPO}@v1 --through transformers --case packed" in step for step in found["next"])
+    again = next(step for step in found["next"] if f"try {REPO}@v1 --through transformers --" in step)
+    assert "--device cpu --case packed --seed 0" in again
 
 
 def test_a_wrong_gradient_of_the_keys_is_found_in_the_parameters(place: Place) -> None:
@@ -191,6 +192,7 @@ def test_an_untrusted_publisher_is_refused_before_anything_is_loaded(place: Plac
     [
         ((f"{REPO}@v1", *THROUGH, "--case", "pakced"), 2, "packed"),
         ((f"{REPO}@v1", "--compile"), 2, "--through transformers"),
+        ((f"{REPO}@v1", *THROUGH, "--compile", "--case", "packed"), 2, "--case compile"),
         (("--module", "flash_attn", *THROUGH), 2, "flash_attention_2"),
         ((f"{REPO}@v1", "--through", "trl", "--inference"), 2, "--through transformers"),
         ((f"{REPO}@v1", *THROUGH, "--cases", "full"), 2, "--cases"),

@@ -12,11 +12,12 @@ import pytest
 from kerneldoctor.engine.case import Kernel
 from kerneldoctor.engine.loading import all_rules, shipped_tables
 from kerneldoctor.environment import Environment, known
-from kerneldoctor.smoke.advice import next_steps
+from kerneldoctor.smoke.advice import next_steps, options_of
 from kerneldoctor.smoke.build_facts import kernel_of
 from kerneldoctor.smoke.protocol import Case
 from kerneldoctor.smoke.trial import CaseReport, LoadProblem, Note, Run, Subject
 from kerneldoctor.smoke.weigh import Knowledge, weigh
+from kerneldoctor.smoke.wish import Cases
 
 H200 = Path(__file__).parents[1] / "cases" / "environments" / "h200-torch211-cu130-transformers517-kernels0172.json"
 SUBJECT = Subject(
@@ -86,7 +87,9 @@ def test_the_text_of_a_failed_load_is_looked_up_too(environment: Environment) ->
 
 def test_a_sentence_of_our_own_is_no_symptom(environment: Environment) -> None:
     own = run("wrong")
-    wrong = replace(own.cases[1], detail="3 of 25 parameter gradients are off: grad model.layers.0.q_proj.weight is nan")
+    wrong = replace(
+        own.cases[1], detail="3 of 25 parameter gradients are off: grad model.layers.0.q_proj.weight is nan"
+    )
     notes = weigh(knowledge(environment, "4eec01c"), None, (replace(own, cases=(wrong,)),))
     assert [note.rule for note in notes if note.basis == "symptom"] == []
     said = replace(wrong, said="gradients are off")
@@ -97,6 +100,11 @@ def test_next_steps_reproduce_follow_the_rules_and_end_at_sdpa(environment: Envi
     failed = run("raised", SUM)
     steps = next_steps(SUBJECT, (failed,), weigh(knowledge(environment), None, (failed,)), False)
     assert steps[0] == "see it again: kerneldoctor try kernels-community/flash-attn2@v3 --case gqa --seed 3"
+    asked = options_of("/opt/a b/python", "cuda:1", Cases(backward=False, model="m/config.json"), ("a/b",))
+    assert next_steps(SUBJECT, (failed,), (), False, asked)[0].split("@v3 ")[1] == (
+        "--python '/opt/a b/python' --device cuda:1 --model m/config.json --trust-remote-code a/b --inference "
+        "--case gqa --seed 3"
+    )
     assert any("0510be1e482269a46fadf30069aca3ede496ff9b" in step for step in steps)
     assert steps[-1].endswith('attn_implementation="sdpa"')
     assert next_steps(SUBJECT, (run(),), (), False) == ()

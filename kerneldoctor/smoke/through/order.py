@@ -39,6 +39,8 @@ def check_wish(through: Through, module: str | None, cases: Cases) -> None:
         raise UsageError(f"--module {module}: {through.library} takes names of attention; {name}")
     if cases.set is not None:
         raise UsageError("--cases: through a library there is one set of cases; leave it out")
+    if "compile" in through.flags and cases.only and "compile" not in cases.only:
+        raise UsageError("--compile adds a case of that name, which --case leaves out: add --case compile")
     if through.library == "trl" and not cases.backward:
         raise UsageError("--inference: TRL trains; try it with --through transformers")
     if cases.workload.get("softcap") and cases.model is None:
