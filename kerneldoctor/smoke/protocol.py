@@ -52,6 +52,7 @@ RefusalReason = Literal[
     "no-transformers",
     "no-trl",
     "no-model",
+    "no-attention",
     "no-device",
     "kernels-out-of-range",
     "untrusted",

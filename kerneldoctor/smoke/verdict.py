@@ -12,7 +12,7 @@ from .trial import FAILURES, CaseReport, LoadProblem, Pin, Refusal, Run, Subject
 
 # What lies with the machine or the request: nothing was learnt about the kernel.
 _MACHINE = frozenset(
-    {"no-torch", "no-kernels", "no-transformers", "no-trl", "no-model", "no-device", "hub-unreachable"}
+    {"no-torch", "no-kernels", "no-transformers", "no-trl", "no-model", "no-attention", "no-device", "hub-unreachable"}
 )
 _ATTENTION = ("flash_attn", "transformers", "trl")
 

@@ -228,3 +228,24 @@ def test_what_a_kernel_has_no_parameter_for_is_named(place: Place) -> None:
     found = place.attempt(f"{REPO}@v1", *THROUGH, "--model", str(place.folder), "--case", "unpadded", "--inference")
     assert outcomes(found) == {"unpadded": "wrong"}
     assert any("no parameter for attention sinks" in note for note in found["notes"])
+
+
+def test_a_model_that_mixes_packed_sequences_itself_is_not_held_against_the_kernel(place: Place) -> None:
+    publish(place.hub, REPO, repository(attention()), "v1")
+    config = {"model_type": "jamba", "num_attention_heads": 2, "num_key_value_heads": 1, "hidden_size": 64,
+              "intermediate_size": 64, "num_hidden_layers": 4, "vocab_size": 99}  # fmt: skip
+    (place.folder / "config.json").write_text(json.dumps(config))
+    model = ("--model", str(place.folder), "--case", "unpadded", "--case", "packed", "--inference")
+    found = place.attempt(f"{REPO}@v1", *THROUGH, *model)
+    assert outcomes(found) == {"unpadded": "passed", "packed": "skipped"}, found["cases"]
+    assert found["exit_code"] == 3
+
+
+def test_a_model_without_attention_is_an_open_question(place: Place) -> None:
+    publish(place.hub, REPO, repository(attention()), "v1")
+    config = {"model_type": "mamba", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 99,
+              "num_attention_heads": 2}  # fmt: skip
+    (place.folder / "config.json").write_text(json.dumps(config))
+    code, out, err = place.run("try", f"{REPO}@v1", *THROUGH, "--model", str(place.folder), "--device", "cpu")
+    assert (code, out) == (3, "")
+    assert "MambaForCausalLM has no attention" in err

@@ -24,6 +24,9 @@ _SMALLER = {
     "n_routed_experts": _EXPERTS, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
     "first_k_dense_replace": 1,
 }  # fmt: skip
+#: Where attention is every so many layers: of the two that are left, the second one.
+_SPARSE: Mapping[str, Any] = {"attn_layer_period": 2, "attn_layer_offset": 1}
+_ATTENTION = ("full_attention", "sliding_attention", "chunked_attention", "attention")
 _SHAPE = {"heads": "num_attention_heads", "kv_heads": "num_key_value_heads", "head_dim": "head_dim"}
 
 
@@ -67,11 +70,14 @@ def _read(model: str) -> Any:
 def _cut(config: Any) -> Any:
     """Two layers of it, one of each kind of attention where there are several; few words, narrow feed-forward."""
     count = int(config.num_hidden_layers)
-    chosen = _layers(list(getattr(config, "layer_types", None) or []), count)
+    chosen = _layers(_kinds(config), count)
     for name, value in list(vars(config).items()):
         if isinstance(value, list) and len(value) == count > len(chosen):
             setattr(config, name, [value[index] for index in chosen])
     config.num_hidden_layers = len(chosen)
+    for name, value in _SPARSE.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
     for name, most in {**_SMALLER, "vocab_size": _WORDS, "sliding_window": _WINDOW}.items():
         value = getattr(config, name, None)
         if isinstance(value, int) and not isinstance(value, bool) and value > most:
@@ -96,6 +102,16 @@ def _without_chance(config: Any) -> None:
             setattr(config, name, 0.0)
     if hasattr(config, "initializer_range"):
         config.initializer_range = 1 / math.sqrt(config.hidden_size)
+
+
+def has_other_layers(config: Any) -> bool:
+    """Whether some layers are no softmax attention: linear attention, a state space, a convolution."""
+    return any(kind not in _ATTENTION for kind in _kinds(config))
+
+
+def _kinds(config: Any) -> list[str]:
+    """The kind of every layer, where the architecture has several; hybrids before layer_types name them otherwise."""
+    return list(getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None) or [])
 
 
 def check_size(config: Any) -> None:

@@ -14,6 +14,7 @@ from ..bench import Bench, Skip, Wrong
 from ..contracts._contract import Contract
 from ..torch_math import plain_math
 from .batch import Batch, lay_out, make_sequences
+from .config import has_other_layers
 from .gradients import gradients_of, judge_gradients
 from .loading import Subject
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _BASELINES = ("sdpa", "eager")
 _NEW_TOKENS = 12
 _LOSS_FLOOR = 2e-3  # of the loss: it is one number, and the baselines may have been lucky
+_MIXED = 3.0  # times what low precision costs: further off than that is no rounding
 _TIE = 4.0  # times what low precision costs: two logits that near are as good as each other
 
 
@@ -58,12 +60,14 @@ class _Scene:
         """One forward and backward: logits where there is no padding, the loss, every parameter's gradient."""
         bench, backward = self._bench, bool(self._bench.params.get("backward"))
         exact, baselines = self._references(lambda model: _alone(model, self._batch.sequences, backward))
+        self._skip_where_model_mixes(exact, baselines)
         model = self._subject.tried()
         model.zero_grad(set_to_none=True)
         output = self._watched(lambda: self._forward(model))
         got = {"logits": self._batch.rows(output.logits.detach()), "loss": output.loss.detach().reshape(1)}
         self._judge(got, exact, baselines)
         self._note_same_layout(got, exact)
+        self._say_packing_lost()
         bench.close_forward()
         if not backward:
             return
@@ -174,6 +178,39 @@ class _Scene:
     def _judge_gradients(self, model: Any, exact: Tensors, baselines: list[Tensors]) -> None:
         with self._bench.at("compare"), plain_math(self._subject.device):
             judge_gradients(self._bench, gradients_of(model), exact, baselines)
+
+    def _skip_where_model_mixes(self, exact: Tensors, baselines: list[Tensors]) -> None:
+        """Skips packing in a model whose other layers do not keep sequences apart: it is off with sdpa likewise."""
+        subject = self._subject
+        if not self._packed or not has_other_layers(subject.config) or "sdpa" not in _supported(subject):
+            return
+        import torch
+
+        try:
+            with self._bench.at("reference"), torch.no_grad():
+                logits = subject.like("sdpa")(**self._batch.inputs, use_cache=False).logits
+        except (RuntimeError, ValueError) as error:
+            raise Skip(f"the model itself takes no packed sequences, with sdpa either: {error}"[:500]) from error
+        alike = _distance(self._batch.rows(logits), exact["logits"])
+        cost = max((_distance(b["logits"], exact["logits"]) for b in baselines), default=0.0)
+        if alike > _MIXED * cost:
+            raise Skip(f"the model itself mixes packed sequences: its logits are off by {alike:.2g} with sdpa, too")
+
+    def _say_packing_lost(self) -> None:
+        """Adds the cause where the kernel was not told of the sequences: only its function for one length was called.
+
+        Said beside what is wrong alone: a layout that came out right needs no cause.
+        """
+        called = next((note for note in self._bench.notes if note.startswith("called ")), "")
+        known = any("varlen" in name for name in self._subject.calls.counts)
+        if self._bench.found and self._packed and known and "varlen" not in called:
+            self._bench.wrong(
+                f"{called} and no varlen function: transformers did not pass the packing on to the kernel"
+            )
+
+    @property
+    def _packed(self) -> bool:
+        return str(self._bench.params["layout"]).startswith("packed")
 
     def _note_same_layout(self, got: Tensors, exact: Tensors) -> None:
         """How far sdpa itself is in this layout, where it could be wrong: packing without a mask."""

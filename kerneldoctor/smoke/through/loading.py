@@ -101,6 +101,8 @@ def load(request: KernelRequest, device: str) -> Subject:
     except BaseException as error:  # a kernel is imported here: it raises anything, SystemExit included
         raise refusal_of(error, subject.attention) from error
     subject.warnings = said
+    if not any("attention" in type(module).__name__.lower() for module in model.modules()):
+        raise Refusal("no-attention", f"{type(model).__name__} has no attention: no kernel can be tried in it")
     if model.config._attn_implementation not in _BUILT_IN:
         subject.calls.watch(model.config._attn_implementation)
     return subject

@@ -114,7 +114,7 @@ def check_run(run: Run, cases: Cases) -> None:
         return
     if run.problem.reason == "no-model":
         raise UsageError(f"--model {cases.model}: {run.problem.message}")
-    if run.problem.reason in ("no-transformers", "no-trl"):
+    if run.problem.reason in ("no-transformers", "no-trl", "no-attention"):
         raise UndeterminedError(run.problem.message)
 
 
