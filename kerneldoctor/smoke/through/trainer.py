@@ -121,7 +121,7 @@ class _Gradients:
 
 
 def _arguments(folder: str, layout: str, rows: list[list[int]], subject: Subject) -> Any:
-    """Settings of one training: the whole set in each step, nothing by chance, nothing reported or kept."""
+    """Settings of one training: the whole set in each step, nothing by chance or kept; checkpointing as TRL has it."""
     from trl import SFTConfig
 
     packing = layout == "packing"
@@ -129,7 +129,7 @@ def _arguments(folder: str, layout: str, rows: list[list[int]], subject: Subject
         output_dir=folder, max_steps=_STEPS, learning_rate=_RATE, lr_scheduler_type="constant", logging_steps=1,
         per_device_train_batch_size=1 if packing else len(rows),
         max_length=sum(len(row) for row in rows) if packing else None,
-        packing=packing, padding_free=layout == "padding-free", gradient_checkpointing=False, report_to=[],
+        packing=packing, padding_free=layout == "padding-free", report_to=[],
         save_strategy="no", bf16=False, fp16=False, disable_tqdm=True, use_cpu=subject.device == "cpu", seed=0,
         dataloader_pin_memory=False, optim="adamw_torch", max_grad_norm=0.0,
     )  # fmt: skip
