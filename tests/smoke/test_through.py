@@ -193,6 +193,7 @@ def test_an_untrusted_publisher_is_refused_before_anything_is_loaded(place: Plac
         ((f"{REPO}@v1", *THROUGH, "--case", "pakced"), 2, "packed"),
         ((f"{REPO}@v1", "--compile"), 2, "--through transformers"),
         ((f"{REPO}@v1", *THROUGH, "--compile", "--case", "packed"), 2, "--case compile"),
+        ((f"{REPO}@v1", *THROUGH, "--heads", "2", "--head-dim", "7"), 2, "even"),
         (("--module", "flash_attn", *THROUGH), 2, "flash_attention_2"),
         ((f"{REPO}@v1", "--through", "trl", "--inference"), 2, "--through transformers"),
         ((f"{REPO}@v1", *THROUGH, "--cases", "full"), 2, "--cases"),

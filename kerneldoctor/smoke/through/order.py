@@ -57,6 +57,10 @@ def check_packages(through: Through, question: Question, python: str) -> None:
 def cases_of(through: Through, cases: Cases, workload: Mapping[str, Any]) -> tuple[Case, ...]:
     """The cases to run. Raises UsageError for an id that is none."""
     shape = {name: (workload or DEFAULT_SHAPE)[name] for name in _KEPT}
+    if cases.model is None and shape["head_dim"] % 2:
+        raise UsageError(
+            f"--head-dim {shape['head_dim']}: the default model needs an even one, for its rotary embedding"
+        )
     planned = plan(through.library, shape, cases.backward, _flags(through, cases), cases.seed)
     names = [case.id for case in planned]
     for wanted in cases.only:
