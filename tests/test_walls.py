@@ -217,6 +217,7 @@ MAY_IMPORT_HEAVY = {
     *(
         f"smoke/{name}.py"
         for name in (
+            "again",
             "attention",
             "bench",
             "device_memory",
@@ -232,7 +233,7 @@ MAY_IMPORT_HEAVY = {
 HEAVY_FOLDERS = ("smoke/contracts/", "smoke/measure/", "smoke/through/")
 # Run by path under another interpreter, where kerneldoctor need not be installed: these know their siblings alone.
 CHILD = (
-    "attention", "bench", "cases", "contracts", "device_memory", "fences", "integrity", "loading", "measure",
+    "again", "attention", "bench", "cases", "contracts", "device_memory", "fences", "integrity", "loading", "measure",
     "numerics", "protocol", "through", "torch_math", "worker",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from . import device_memory, fences, numerics
+from . import again, device_memory, fences, numerics
 from .contracts._calling import find, refuses
 from .contracts._contract import Contract, Draw, Unsupported
 from .protocol import Case, CaseOutcome, Compared, Result, TensorError
@@ -89,10 +89,9 @@ class Bench:
             "forward", outputs, inputs, lambda copies: self.forward({**copies, **self.leaves(copies, wanted)})
         )
         self.judge({name: outputs[name] for name in outputs if name in reference}, reference, baselines)
-        if self.contract.exact_repeat and not self.contract.changes:
-            with self.at("repeat-forward"):
-                again = self.contract.call(self.kernel, {**inputs, **leaves}, self.params)
-            self.same_bits(outputs, again, "a second forward")
+        self.check_types(outputs, baselines[0])
+        if not self.found:
+            again.call_again(self, inputs, leaves, outputs, (reference, baselines))
         self.close_forward()
         if not wanted:
             return
@@ -210,11 +209,17 @@ class Bench:
             outputs = self.contract.call(self.kernel, {**inputs, **leaves}, self.params)
         return self.backward(outputs, leaves, grads)
 
-    def judge(self, got: Tensors, reference: Tensors, baselines: list[Tensors]) -> None:
-        """Compares tensors by name and notes what is wrong."""
+    def check_types(self, outputs: Tensors, plain: Tensors) -> None:
+        """Notes outputs that come in another dtype than the same math in plain PyTorch gives."""
+        for name in self.contract.same_dtype:
+            if name in outputs and outputs[name].dtype != plain[name].dtype:
+                self.wrong(f"{name} is {_named(outputs[name])} where the inputs ask for {_named(plain[name])}")
+
+    def judge(self, got: Tensors, reference: Tensors, baselines: list[Tensors], when: str = "") -> None:
+        """Compares tensors by name and notes what is wrong. `when`: in a later call than the one whose errors are kept."""
         with self.at("compare"), plain_math(self.device):
             for name, tensor in got.items():
-                self.errors[name], why = numerics.compare(
+                error, why = numerics.compare(
                     tensor,
                     reference[name],
                     [b[name] for b in baselines if name in b],
@@ -223,8 +228,10 @@ class Bench:
                     gradient=self.direction == "backward",
                     slack=self.contract.slack,
                 )
+                if not when:
+                    self.errors[name] = error
                 if why:
-                    self.wrong(f"{name} {why}")
+                    self.wrong(f"{name} {why} {when}".rstrip())
 
     def same_bits(self, first: Tensors, second: Tensors, what: str) -> None:
         """Notes outputs that did not come out the same twice."""
@@ -344,3 +351,7 @@ def _line(error: BaseException) -> str:
 
 def _tail(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-_TAIL:]
+
+
+def _named(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

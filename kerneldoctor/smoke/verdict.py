@@ -15,6 +15,9 @@ _MACHINE = frozenset(
     {"no-torch", "no-kernels", "no-transformers", "no-trl", "no-model", "no-attention", "no-device", "hub-unreachable"}
 )
 _ATTENTION = ("flash_attn", "transformers", "trl")
+_BASIC = ("flash_attn_func", "flash_attn_varlen_func")
+_USUAL_HEAD_DIMS = (64, 96, 128)
+_OPTIONS = ("window", "softcap", "deterministic", "lse")
 
 
 def judge_runs(refusals: Sequence[Refusal], runs: Sequence[Run]) -> Verdict:
@@ -49,6 +52,9 @@ def judge_run(run: Run) -> Verdict:
         return Verdict("untested", text, True)
     if not passed:
         return Verdict("untested", f"untested (not supported by the kernel: {unsupported[0].detail})", True)
+    dtypes = {case.case.params.get("dtype") for case in passed}  # a kernel may be for one of them only
+    if lacking := [c for c in unsupported if _is_basic(c.case) and c.case.params.get("dtype") in dtypes]:
+        return _lacking(lacking, passed)
     only = "" if trains(run.cases) else ", forward only"
     rest = f", {len(unsupported)} not supported by the kernel" if unsupported else ""
     return Verdict("passed", f"passed ({len(passed)} of {len(passed)}){only}{rest}")
@@ -57,6 +63,29 @@ def judge_run(run: Run) -> Verdict:
 def trains(cases: Iterable[CaseReport]) -> bool:
     """Whether a backward was run and right."""
     return any(case.outcome == "passed" and case.case.params.get("backward") for case in cases)
+
+
+def _is_basic(case: Case) -> bool:
+    """Whether it asks for plain attention: any grouping of heads, a usual head size, causal or not, and no option."""
+    params = case.params
+    usual = int(params.get("head_dim") or 0) in _USUAL_HEAD_DIMS and 0 not in (params.get("seqlens_q") or ())
+    return case.contract in _BASIC and usual and not any(params.get(option) for option in _OPTIONS)
+
+
+def _lacking(lacking: Sequence[CaseReport], passed: Sequence[CaseReport]) -> Verdict:
+    """A kernel may have no softcap and still be right; without plain attention of some kind it is not simply right."""
+    kinds = ", ".join(dict.fromkeys(_plainly(case.case) for case in lacking))
+    if all(case.direction == "backward" and _forward_is_right(case) for case in lacking):
+        return Verdict(
+            "partial", f"partial (inference fine, training not: no backward for {kinds}: {lacking[0].detail})"
+        )
+    return Verdict("failed", f"failed (the kernel does not support {kinds}: {lacking[0].detail}; {len(passed)} passed)")
+
+
+def _plainly(case: Case) -> str:
+    heads, shared = int(case.params.get("heads") or 1), int(case.params.get("kv_heads") or 1)
+    grouping = "multi-head" if heads == shared else "multi-query" if shared == 1 else "grouped-query"
+    return f"{grouping} attention in {case.contract}"
 
 
 def _failed(bad: Sequence[CaseReport], passed: Sequence[CaseReport]) -> Verdict:

@@ -236,3 +236,65 @@ def test_what_is_wrong_weighs_more_than_how_it_ended() -> None:
     result, _ = run(dense(flash_attn_func))
     assert (result.outcome, result.direction) == ("wrong", "forward")
     assert "boom" in result.traceback_tail
+
+
+def test_what_is_wrong_without_gradients_alone_is_found() -> None:
+    def flash_attn_func(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+        out = RIGHT(q, k, v, causal=causal)
+        return out if torch.is_grad_enabled() else out * 0
+
+    for backward in (True, False):
+        result, _ = run(dense(flash_attn_func), backward=backward)
+        assert (result.outcome, result.direction) == ("wrong", "forward")
+    assert "without gradients" in run(dense(flash_attn_func))[0].detail
+
+
+def test_a_result_that_a_later_call_writes_over_is_found() -> None:
+    buffer: list[Any] = []
+
+    def flash_attn_func(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+        out = RIGHT(q, k, v, causal=causal)
+        buffer[:] = buffer or [torch.empty_like(out)]
+        with torch.no_grad():
+            return buffer[0].copy_(out)
+
+    result, _ = run(dense(flash_attn_func), backward=False)
+    assert (result.outcome, result.detail) == (
+        "wrong",
+        "out: a later call with other inputs changed this earlier result",
+    )
+
+
+def test_a_kernel_that_settles_with_its_second_call_is_right_and_one_that_never_does_is_not() -> None:
+    def drifting(moves: Any) -> Any:
+        calls: list[int] = []
+
+        def flash_attn_func(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+            calls.append(1)
+            out = RIGHT(q, k, v, causal=causal)
+            out[0, 0, 0, 0] += 2**-9 * out[0, 0, 0, 0].abs() * moves(len(calls))
+            return out.to(q.dtype)
+
+        return run(dense(flash_attn_func), backward=False)[0]
+
+    settled = drifting(lambda call: 4 if call == 1 else 0)
+    assert settled.outcome == "passed"
+    assert any("other bits than the later ones" in note for note in settled.notes)
+    restless = drifting(lambda call: 4 * (call % 2))
+    assert (restless.outcome, restless.detail) == ("wrong", "out: a second forward gave other bits")
+
+
+def test_another_dtype_than_that_of_the_inputs_is_found() -> None:
+    def flash_attn_func(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+        return RIGHT(q, k, v, causal=causal).float()
+
+    result, _ = run(dense(flash_attn_func), backward=False)
+    assert (result.outcome, result.detail) == ("wrong", "out is float32 where the inputs ask for bfloat16")
+
+
+def test_one_that_leaves_out_the_third_of_a_batch_is_found() -> None:
+    def flash_attn_func(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+        out = RIGHT(q, k, v, causal=causal)
+        return torch.cat([out[:2], torch.zeros_like(out[2:])])
+
+    assert run(dense(flash_attn_func), backward=False)[0].outcome == "wrong"

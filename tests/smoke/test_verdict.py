@@ -201,3 +201,31 @@ def test_no_pin_without_a_pass_or_a_whole_commit() -> None:
     pin = find_pin(judge_run(partial), subject, (partial,), False)
     assert pin is not None
     assert pin.inference_only
+
+
+def plain(outcome: str, heads: tuple[int, int], direction: Any = None, **more: Any) -> CaseReport:
+    """A case of attention without options."""
+    params = {
+        "backward": True, "heads": heads[0], "kv_heads": heads[1], "head_dim": 128, "dtype": "bfloat16",
+        **more.pop("params", {}),
+    }  # fmt: skip
+    return replace(case(outcome, direction, **more), case=Case("c", "flash_attn_func", params, 0))
+
+
+MHA, GQA = (4, 4), (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("report", "kind"),
+    [
+        (plain("unsupported", GQA, "backward", forward=True), "partial"),
+        (plain("unsupported", GQA, "forward"), "failed"),
+        (plain("unsupported", GQA, "forward", params={"softcap": 30.0}), "passed"),
+        (plain("unsupported", GQA, "forward", params={"head_dim": 80}), "passed"),
+        (plain("unsupported", GQA, "forward", params={"dtype": "float16"}), "passed"),  # it is for bf16 alone
+    ],
+)
+def test_a_kernel_that_lacks_plain_attention_is_not_simply_right(report: CaseReport, kind: str) -> None:
+    verdict = judge_run(Run("cpu", (plain("passed", MHA), report)))
+    assert verdict.kind == kind
+    assert ("grouped-query" in verdict.text) == (kind != "passed")

@@ -41,6 +41,7 @@ class Attention(Contract):
 
     differentiable: ClassVar[tuple[str, ...]] = ("q", "k", "v")
     exact_repeat = True
+    same_dtype = ("out",)
 
     def position(self, name: str, shape: tuple[int, ...]) -> int | None:
         """Rows along the sequence are neighbours; lse comes as (…, seqlen, heads, 1)."""

@@ -54,6 +54,7 @@ class Contract:
     changes:        inputs that the kernel is meant to change; they are outputs as well.
     slack:          how many times the usual tolerance a kernel that computes in less than its inputs' precision gets.
     exact_repeat:   the forward is claimed to give the same bits every time.
+    same_dtype:     outputs that come in the dtype that the same math has in plain PyTorch.
     training_only:  inference has no use for it (dropout).
     """
 
@@ -65,6 +66,7 @@ class Contract:
     changes: ClassVar[tuple[str, ...]] = ()
     slack: ClassVar[float] = 1.0
     exact_repeat: ClassVar[bool] = False
+    same_dtype: ClassVar[tuple[str, ...]] = ()
     training_only: ClassVar[bool] = False
 
     def fits(self, names: set[str]) -> bool:

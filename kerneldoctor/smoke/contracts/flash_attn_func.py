@@ -39,7 +39,7 @@ class FlashAttnFunc(Attention):
 
         return [
             self._draft("mha-bf16-d64", lengths((259, 387), (67, 195)), 0, **MHA),
-            self._draft("gqa-causal-bf16-d128", lengths((197, 453), (67, 133)), 1, **GQA, head_dim=128, causal=True),
+            self._draft("gqa-causal-bf16-d128", lengths((197, 453), (67, 133)), 1, batch=3, **GQA, **_causal(128)),
             self._draft(
                 "mqa-causal-fp16-d96",
                 lengths((321, 321), (131, 131)),
@@ -195,6 +195,10 @@ class FlashAttnFunc(Attention):
 
 def _short(dtype: str) -> str:
     return {"bfloat16": "bf16", "float16": "fp16"}[dtype]
+
+
+def _causal(head_dim: int) -> dict[str, Json]:
+    return {"head_dim": head_dim, "causal": True}
 
 
 def _both_sides() -> dict[str, Json]:
