@@ -216,7 +216,7 @@ class Bench:
                 self.wrong(f"{name} is {_named(outputs[name])} where the inputs ask for {_named(plain[name])}")
 
     def judge(self, got: Tensors, reference: Tensors, baselines: list[Tensors], when: str = "") -> None:
-        """Compares tensors by name and notes what is wrong. `when`: in a later call than the one whose errors are kept."""
+        """Compares tensors by name and notes what is wrong. `when`: in another call, whose errors are not kept."""
         with self.at("compare"), plain_math(self.device):
             for name, tensor in got.items():
                 error, why = numerics.compare(
