@@ -373,7 +373,7 @@ def test_what_cannot_be_chosen_is_wrong_use() -> None:
     for wrong in ("sdpa", "not a name", f"{FLASH}:v3:x"):
         with pytest.raises(UsageError):
             ask(CU130, reference=wrong)
-    with pytest.raises(UsageError, match="kv_heads=3"):
+    with pytest.raises(UsageError, match="evenly among 3 KV heads"):
         ask(CU130, Cases(workload={"heads": 8, "kv_heads": 3}), doing=Doing(run=False))
 
 

@@ -339,7 +339,7 @@ def test_a_case_that_does_not_exist_is_wrong_use(place: Place) -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("--heads", "8", "--kv-heads", "3"), "kv_heads=3"),
+        (("--heads", "8", "--kv-heads", "3"), "evenly among 3 KV heads"),
         (("--kv-heads", "2"), "--heads"),
         (("--heads", "8", "--cases", "full"), "--cases"),
         (("--model", "./nothing.json"), "--model"),
