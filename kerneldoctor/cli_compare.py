@@ -9,7 +9,8 @@ import click
 
 from . import cli_reports, terminal
 from .cli_numbers import GIB, SECONDS
-from .cli_try import bounds_of, clear_line, listener_on_stderr, option_group
+from .cli_reports import option_group
+from .cli_try import bounds_of, clear_line, listener_on_stderr
 from .errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,33 +6,23 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import cli_reports, terminal
 from .cli_numbers import SECONDS
+from .cli_reports import option_group
 from .errors import UsageError
 
 if TYPE_CHECKING:
     from .api_preflight import Preflight
     from .report.checks import Checks
 
-Command = Callable[..., Any]
 _MINIMUM = re.compile(r"([\w.-]+)\s*>?=\s*([^\s=<>~!]+)")  # "torch=2.10", or as in requirements, "torch>=2.10"
 
 
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-_POLICY = _options(
+_POLICY = option_group(
     click.option("--config", metavar="FILE", help="A policy; else kerneldoctor.toml or pyproject.toml, here or above."),
     click.option("--kernel", "kernels", multiple=True, metavar="REF", help="A kernel that the job loads."),
     click.option("--lock", metavar="FILE", help="The lock that kernels are held to; kerneldoctor.lock where it is."),
@@ -52,7 +42,7 @@ _POLICY = _options(
         help="Run this repository's code although the Hub does not mark its publisher as trusted.",
     ),
 )  # fmt: skip
-_WORKLOAD = _options(
+_WORKLOAD = option_group(
     click.option("--training/--inference", "training", default=None, help="Whether a backward pass is wanted."),
     click.option("--model", metavar="NAME", help="A config.json, its folder, or a Hub name: heads and sizes."),
     click.option("--heads", type=click.IntRange(1, 1024), help="Query heads of the workload."),
@@ -60,7 +50,7 @@ _WORKLOAD = _options(
     click.option("--head-dim", type=click.IntRange(1, 1024), help="Of the workload; 128."),
     click.option("--dtype", type=click.Choice(["bfloat16", "float16"]), help="Of the workload; bfloat16."),
 )
-_MACHINE = _options(
+_MACHINE = option_group(
     click.option("--python", metavar="PATH", help="The interpreter of the job; ours by default."),
     click.option("--env", metavar="FILE", help="Judge saved facts or a saved report; - for stdin. Runs nothing."),
     click.option(

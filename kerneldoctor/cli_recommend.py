@@ -19,7 +19,7 @@ _WRITE = click.option(
     "--write", "lock", is_flag=False, flag_value="kerneldoctor.lock", metavar="[FILE]",
     help="Keep what was chosen in a lock file, kerneldoctor.lock by default; entries for other environments stay.",
 )  # fmt: skip
-_HOW_FAR = cli_try.option_group(
+_HOW_FAR = cli_reports.option_group(
     click.option("--device", default="auto", show_default=True, metavar="DEVICE", help="auto, cpu, cuda, N, or all."),
     click.option(
         "--trust-remote-code", "trust", multiple=True, metavar="REPO",

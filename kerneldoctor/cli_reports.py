@@ -34,6 +34,17 @@ class Result(NamedTuple):
     checks: Callable[[], Checks]  # for the rest
 
 
+def option_group(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in the order in which the help lists them."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 def report_options(command: Command) -> Command:
     """--format, --report and --output; `deliver` takes their values.
 
@@ -48,22 +59,7 @@ def report_options(command: Command) -> Command:
             _deliver_trouble(str(error), options)
             raise
 
-    wrapped: Command = reporting
-    for option in reversed(
-        (
-            click.option("--format", "form", type=click.Choice(FORMATS), default="console", show_default=True),
-            click.option(
-                "--report", "reports", multiple=True, metavar="FORMAT=FILE", callback=_parsed,
-                help="Also write a file in this format. Can be given several times.",
-            ),
-            click.option(
-                "--output", "-o", metavar="FILE", callback=_checked,
-                help="Write the result to a file, whole or not at all; - for stdout.",
-            ),
-        )
-    ):  # fmt: skip
-        wrapped = option(wrapped)
-    return wrapped
+    return _OPTIONS(reporting)
 
 
 def deliver(result: Result, form: str, reports: Sequence[Wanted], output: str | None, no_color: bool) -> None:
@@ -199,3 +195,16 @@ def _real(path: str) -> str:
         return os.path.realpath(path)
     except OSError:  # the current folder is gone
         return f"./{path}"
+
+
+_OPTIONS = option_group(
+    click.option("--format", "form", type=click.Choice(FORMATS), default="console", show_default=True),
+    click.option(
+        "--report", "reports", multiple=True, metavar="FORMAT=FILE", callback=_parsed,
+        help="Also write a file in this format. Can be given several times.",
+    ),
+    click.option(
+        "--output", "-o", metavar="FILE", callback=_checked,
+        help="Write the result to a file, whole or not at all; - for stdout.",
+    ),
+)  # fmt: skip

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import cli_reports, terminal
 from .cli_numbers import GIB, SECONDS, SEED
+from .cli_reports import option_group
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,19 +23,7 @@ if TYPE_CHECKING:
     from .smoke.through.order import Through
     from .smoke.trial import Trial
 
-Command = Callable[..., Any]
 _FORMAT = click.option("--format", "form", type=click.Choice(["console", "json"]), default="console", show_default=True)
-
-
-def option_group(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator, in the order in which the help lists them."""
-
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 _WHAT = option_group(
