@@ -114,16 +114,17 @@ class _Inquiry:
         if find_env:
             version = asked if parsed.revision or parsed.kind is Kind.FLASH_ATTENTION else ""
             options = self._options(told, version) or (() if parsed.revision else self._options(told, ""))
+        around = surroundings(judged, self._environment, self._tables)
         return Answer(
             meaning=meant,
             candidates=judged,
             environment=self._environment,
             asked=asked,
             by_default=bool(asked) and parsed.revision is None,
-            pin=find_pin(judged, self._tables, asked if parsed.revision else "", self._environment),
+            pin=find_pin(judged, self._tables, asked if parsed.revision else "", around),
             options=options,
             notes=(*notes, *listing.notes, *unread_notes(judged), *unjudged_notes(judged)),
-            around=surroundings(judged, self._environment, self._tables),
+            around=around,
         )
 
     def _told(self, listing: Listing, wanted: Iterable[Wanted]) -> Listing:

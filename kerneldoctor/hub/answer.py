@@ -14,7 +14,7 @@ from .kernel_facts import kernel_row
 from .listing import TRUSTED
 from .naming import Meaning
 from .reference import Kind
-from .surroundings import Surroundings, surroundings
+from .surroundings import Surroundings
 
 if TYPE_CHECKING:
     from .find_env import Option  # most answers need none, and it costs the start 10 ms
@@ -107,11 +107,8 @@ def best_version(
     return min(usable, key=lambda v: (hindered[id(v)], v.has_known_error, v is not wanted), default=None)
 
 
-def find_pin(
-    candidates: Candidates, tables: Tables, asked: str = "", environment: Environment | None = None
-) -> Pin | None:
+def find_pin(candidates: Candidates, tables: Tables, asked: str = "", around: Surroundings | None = None) -> Pin | None:
     """The pin that an answer recommends, or None where no build is known to be usable."""
-    around = surroundings(candidates, environment, tables) if environment is not None else None
     version = best_version(candidates, asked, around)
     chosen = version.preferred if version is not None else None
     if version is None or chosen is None:
@@ -124,7 +121,7 @@ def find_pin(
         build=chosen.build.name,
         attention=None if row is None else row["contract"] == "attention",
         trusted=candidates.listing.trusted.value,
-        consent=_consent(candidates, around, Case(environment, tables)) if around and environment else "none",
+        consent=_consent(candidates, around, Case(around.environment, tables)) if around is not None else "none",
     )
 
 
